@@ -92,7 +92,7 @@ def test_a_fallback_by_name_needs_an_objective_to_decide_by() -> None:
         fallback_spec("reactive", None, (1, 8))
 
 
-def test_leaving_is_told_and_the_size_is_stale_at_once() -> None:
+def test_leaving_is_reported_and_the_size_is_stale_at_once() -> None:
     alone = Alone(falls_back=False)
     alone.pass_time(5)
     assert alone.events() == ["agent-joined"]

@@ -1,16 +1,16 @@
-"""What an agent keeps to tell again."""
+"""Entries that an agent retains until they have arrived."""
 
 from __future__ import annotations
 
 from headgate.agent.agent import MOST_WAITING, Outbox
 
 
-def test_what_has_arrived_is_not_told_again_and_what_came_meanwhile_is() -> None:
+def test_what_has_arrived_is_not_sent_again_and_what_was_added_meanwhile_is() -> None:
     outbox = Outbox[str]()
     outbox.add(["a", "b"])
-    told = outbox.waiting
+    sent = outbox.waiting
     outbox.add(["c"])
-    outbox.arrived(outbox.first + len(told))
+    outbox.arrived(outbox.first + len(sent))
     assert (outbox.waiting, outbox.first) == (("c",), 2)
 
 
@@ -23,7 +23,7 @@ def test_of_too_many_the_oldest_are_let_go_and_the_numbers_go_on() -> None:
 def test_what_was_let_go_meanwhile_is_not_counted_as_arrived() -> None:
     outbox = Outbox[int]()
     outbox.add(range(MOST_WAITING))
-    first, told = outbox.first, outbox.waiting
+    first, sent = outbox.first, outbox.waiting
     outbox.add(range(10))
-    outbox.arrived(first + len(told))
+    outbox.arrived(first + len(sent))
     assert (outbox.first, outbox.waiting) == (MOST_WAITING, tuple(range(10)))

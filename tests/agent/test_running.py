@@ -18,15 +18,15 @@ from headgate.workloads import parse_workload
 
 
 class Controller:
-    """Answers as it is told to, one after the other; the last answer stays."""
+    """Gives its answers one after the other; the last one stays."""
 
     def __init__(self, *answers: Reply | Exception) -> None:
         self._answers = list(answers)
-        self.asked = threading.Semaphore(0)
+        self.requests = threading.Semaphore(0)
 
     def report(self, operator: str, report: Report) -> Reply:
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        self.asked.release()
+        self.requests.release()
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -44,18 +44,18 @@ def test_an_agent_goes_on_after_a_refusal_and_shows_what_it_sees(caplog: pytest.
     controller, seen = Controller(SOON, InputError("a valid token is needed."), SOON), list[Observation]()
     agent = started(controller, seen)
     for _ in range(4):
-        assert controller.asked.acquire(timeout=10)
+        assert controller.requests.acquire(timeout=10)
     agent.stop()
     assert "a valid token is needed" in caplog.text
     assert seen[-1].instances["job"].planned == 2
 
 
-def test_what_goes_on_being_refused_is_told_once_and_again_when_it_changes(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_repeated_refusal_is_logged_once_and_again_when_it_changes(caplog: pytest.LogCaptureFixture) -> None:
     job, operator = InputError("unknown job 'clicks'."), InputError("unknown operator 'parse'.")
     controller = Controller(SOON, job, job, job, operator, operator, SOON)
     agent = started(controller, [])
     for _ in range(8):
-        assert controller.asked.acquire(timeout=10)
+        assert controller.requests.acquire(timeout=10)
     agent.stop()
     assert [record.getMessage() for record in caplog.records] == [
         "the agent cannot report, and goes on trying: unknown job 'clicks'.",
@@ -73,7 +73,7 @@ def test_an_agent_that_is_never_let_in_ends_and_one_that_was_goes_on() -> None:
     controller = Controller(SOON, refused, refused, SOON)
     once = started(controller, [])
     for _ in range(5):
-        assert controller.asked.acquire(timeout=10)
+        assert controller.requests.acquire(timeout=10)
     assert once.is_alive
     assert once.refused is None
     once.stop()

@@ -20,8 +20,8 @@ OPERATORS = ("clicks", "slow", "count")
 
 @pytest.fixture
 def stand_in() -> Iterator[StandIn]:
-    with standing_in() as one:
-        yield one
+    with standing_in() as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -64,14 +64,14 @@ def test_what_is_wanted_of_several_is_one_change(
     agents.tick()
     agents.tick()
     assert len(stand_in.changes) == 1
-    assert {name: one.ready for name, one in mailbox.observe().instances.items()} == {
+    assert {name: size.ready for name, size in mailbox.observe().instances.items()} == {
         "clicks": 2,
         "slow": 3,
         "count": 1,
     }
 
 
-def test_what_happened_to_the_job_is_told(agents: SeveralAgents, mailbox: AgentsEngine, job: SmallJob) -> None:
+def test_events_of_the_job_are_reported(agents: SeveralAgents, mailbox: AgentsEngine, job: SmallJob) -> None:
     agents.tick()
     decided(mailbox, slow=2)
     agents.tick()
@@ -81,7 +81,7 @@ def test_what_happened_to_the_job_is_told(agents: SeveralAgents, mailbox: Agents
     assert "rescaled" in [event.kind for event in mailbox.take_events()]
 
 
-def test_a_size_that_cannot_be_had_is_told_and_not_planned(agents: SeveralAgents, mailbox: AgentsEngine) -> None:
+def test_a_size_that_is_not_possible_is_reported_and_not_planned(agents: SeveralAgents, mailbox: AgentsEngine) -> None:
     agents.tick()
     decided(mailbox, slow=99)
     for _ in range(3):
@@ -104,7 +104,7 @@ def test_metrics_that_the_service_asks_for_are_collected(
     assert mailbox.observe().samples["slow"].metrics["watermark_lag_s"] == pytest.approx(3.0)
 
 
-def test_leaving_is_told_of_all(agents: SeveralAgents, mailbox: AgentsEngine) -> None:
+def test_leaving_is_reported_for_all(agents: SeveralAgents, mailbox: AgentsEngine) -> None:
     agents.tick()
     agents.leave()
     assert mailbox.joined == frozenset()

@@ -25,25 +25,25 @@ def test_the_leader_is_found_by_what_others_say_and_found_again_when_it_changes(
     with HttpController(three.urls, SECRET, "clicks") as controller:
         for leader in (2, 2, 0, 1):
             three.let_lead(leader)
-            assert three.heard(controller) == [leader]
+            assert three.receivers(controller) == [leader]
 
 
 def test_the_leader_is_found_by_trying_where_nobody_knows_or_what_is_said_is_strange(three: Services) -> None:
     with HttpController(",".join(three.urls), SECRET, "clicks") as controller:
-        three.let_lead(2, told="")
-        assert three.heard(controller) == [2]
-        three.let_lead(1, told="http://somewhere.example:8420")
-        assert three.heard(controller) == [1], "a token is sent to nobody but those that were named"
+        three.let_lead(2, url="")
+        assert three.receivers(controller) == [2]
+        three.let_lead(1, url="http://somewhere.example:8420")
+        assert three.receivers(controller) == [1], "a token is sent to nobody but those that were named"
 
 
 def test_a_service_that_does_not_answer_is_passed_over(three: Services) -> None:
     (nobody,) = free_ports(1)
     three.let_lead(0)
     with HttpController([f"http://{LOOPBACK}:{nobody}", three.urls[0]], SECRET, "clicks") as controller:
-        assert three.heard(controller) == [0]
+        assert three.receivers(controller) == [0]
 
 
-def test_nobody_leading_is_told_apart_from_nobody_answering(three: Services) -> None:
+def test_no_leader_and_no_answer_are_different_errors(three: Services) -> None:
     three.let_lead(None)
     with HttpController(three.urls, SECRET, "clicks") as controller, pytest.raises(NotLeadingError, match="stands by"):
         controller.report("count", REPORT)
@@ -62,7 +62,7 @@ def test_what_is_no_address_is_refused_with_an_example(given: str | list[str]) -
         service_urls(given)
 
 
-def test_who_stands_by_says_so_where_its_health_is_asked_for(three: Services) -> None:
+def test_a_standby_is_not_ready_and_names_the_leader(three: Services) -> None:
     three.let_lead(0)
     answer = httpx.get(f"{three.urls[1]}/v1/jobs")
     assert (answer.status_code, answer.headers["Headgate-Leader"]) == (421, three.urls[0])

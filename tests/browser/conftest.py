@@ -101,7 +101,7 @@ def browser(started: Started) -> Browser:
 
 @dataclass
 class Visit:
-    """One who looks at pages, and all that went wrong or was asked for meanwhile."""
+    """A visitor of pages, with all problems and requests meanwhile."""
 
     page: Page
     url: str
@@ -110,9 +110,9 @@ class Visit:
     received_bytes: int = 0
 
     def __post_init__(self) -> None:
-        self.page.on("console", lambda said: self.problems.append(said.text) if said.type == "error" else None)
+        self.page.on("console", lambda message: self.problems.append(message.text) if message.type == "error" else None)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("request", lambda asked: self.hosts.add(urlsplit(asked.url).netloc))
+        self.page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
         self.page.on("response", self._count)
 
     def _count(self, answer: Response) -> None:
@@ -157,13 +157,13 @@ class Dashboard:
         standby = SimpleNamespace(
             leads=False, token=None, leader_url=leader, problem="", is_alive=True, stop=lambda: None
         )
-        self.service.service.standby = standby  # type: ignore[assignment]  # all that is asked of it
+        self.service.service.standby = standby  # type: ignore[assignment]  # all of its attributes that are used
         self.service.service.hub.close()
 
 
 @pytest.fixture(scope="module")
 def dashboard() -> Iterator[Dashboard]:
-    """Two jobs that were looked at for some minutes: they grew, and were late for a while."""
+    """Two jobs that ran for some minutes: they grew, and were late for a while."""
     with (
         served(CLICKS, WORDS, access=AccessRules(requests_per_s=1000)) as service,
         ApiServer(make_api(service.service)) as server,

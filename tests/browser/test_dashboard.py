@@ -31,8 +31,8 @@ def test_a_page_is_light_fits_the_screen_and_asks_nobody_else(
     too_wide = someone.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
     assert too_wide <= 0
     assert 0 < someone.received_bytes < HEAVIEST_BYTES
-    paints = someone.page.evaluate("performance.getEntriesByType('paint').map(one => one.startTime)")
-    # Told and not judged: a machine that is busy with other things paints late.
+    paints = someone.page.evaluate("performance.getEntriesByType('paint').map(paint => paint.startTime)")
+    # Recorded without a limit: a machine that is busy with other things paints late.
     record_property("first_paint_ms", round(paints[0]) if paints else None)
     record_property("bytes", someone.received_bytes)
     someone.require_no_problems()
@@ -49,25 +49,25 @@ def test_by_night_pages_are_dark(dashboard: Dashboard, visit: Visiting) -> None:
     assert shades[1] < 150
 
 
-def test_states_and_decisions_can_be_told_without_colours(dashboard: Dashboard, visit: Visiting) -> None:
+def test_states_and_decisions_are_distinct_without_colours(dashboard: Dashboard, visit: Visiting) -> None:
     someone = visit(dashboard)
     someone.open("/jobs/clicks")
-    signs = someone.page.eval_on_selector_all("[data-sign]", "all => all.map(one => one.dataset.sign)")
+    signs = someone.page.eval_on_selector_all("[data-sign]", "all => all.map(element => element.dataset.sign)")
     assert signs
     assert all(signs)
-    shape_of = "all => all.map(one => [one.classList[1], one.querySelector('path').getAttribute('d')])"
+    shape_of = "all => all.map(mark => [mark.classList[1], mark.querySelector('path').getAttribute('d')])"
     shapes = someone.page.eval_on_selector_all(".mark", shape_of)
-    assert len({tuple(one) for one in shapes}) == len({kind for kind, _ in shapes})
+    assert len({tuple(shape) for shape in shapes}) == len({kind for kind, _ in shapes})
 
 
 def test_a_page_that_is_left_open_shows_what_is_new(dashboard: Dashboard, visit: Visiting) -> None:
     someone = visit(dashboard)
     someone.open("/jobs/words")
     expect(someone.page.locator(".pulse")).to_have_attribute("data-state", "live")
-    someone.page.evaluate("window.kept = true")
+    someone.page.evaluate("window.notReloaded = true")
     dashboard.step(backlog=777.0, latency_s=3.0)
     expect(someone.page.locator("figure[data-plot=Backlog] .read")).to_have_text("777 records")
-    assert someone.page.evaluate("window.kept") is True
+    assert someone.page.evaluate("window.notReloaded") is True
     someone.require_no_problems()
 
 
@@ -104,7 +104,7 @@ def test_everything_is_reached_by_keyboard(dashboard: Dashboard, visit: Visiting
         reached.append(" ".join(found))
         if "mark" in found[1]:
             break
-    assert any("node" in one for one in reached), reached
+    assert any("node" in name for name in reached), reached
     assert "mark" in reached[-1], reached
     expect(page.get_by_role("tooltip")).to_be_visible()
     outlined = page.evaluate("getComputedStyle(document.activeElement.querySelector('.around')).strokeWidth")
@@ -144,7 +144,7 @@ def test_rules_and_shadows_are_shown(dashboard: Dashboard, visit: Visiting) -> N
 # ------------------------------------------------------------------------------------------------------- signing in
 
 
-def test_without_a_token_one_is_asked_for_and_then_led_on(closed: Dashboard, visit: Visiting) -> None:
+def test_without_a_token_signing_in_leads_back_to_the_page(closed: Dashboard, visit: Visiting) -> None:
     someone = visit(closed)
     someone.open("/jobs/clicks")
     assert "/login" in someone.page.url
@@ -152,7 +152,7 @@ def test_without_a_token_one_is_asked_for_and_then_led_on(closed: Dashboard, vis
     someone.page.keyboard.press("Enter")
     expect(someone.page.get_by_role("heading", name="clicks", level=1)).to_be_visible()
     cookies = someone.page.context.cookies()
-    assert [(one["httpOnly"], one["sameSite"]) for one in cookies] == [(True, "Strict")]
+    assert [(cookie["httpOnly"], cookie["sameSite"]) for cookie in cookies] == [(True, "Strict")]
     someone.page.get_by_role("button", name="Sign out").click()
     assert "/login" in someone.page.url
     assert someone.page.context.cookies() == []
@@ -179,7 +179,7 @@ def _fill(someone: Visit, form: str, fields: dict[str, str]) -> None:
     card = someone.page.locator(f"form#{form}")
     for name, value in {**fields, "why": f"trying {form}"}.items():
         place = card.locator(f"[name={name}]")
-        if place.evaluate("one => one.tagName") == "SELECT":
+        if place.evaluate("field => field.tagName") == "SELECT":
             place.select_option(value)
         else:
             place.fill(value)
@@ -208,7 +208,7 @@ FORMS: list[tuple[str, dict[str, str], str]] = [
 
 
 def test_every_form_shows_what_it_would_do_and_does_it(dashboard: Dashboard, visit: Visiting) -> None:
-    someone, page = (one := visit(dashboard)), one.page
+    someone, page = (visitor := visit(dashboard)), visitor.page
     someone.sign_in(dashboard.service.tokens["operator"])
     for form, fields, done in FORMS:
         someone.open("/jobs/clicks/change")
@@ -245,7 +245,7 @@ def test_a_form_that_cannot_be_used_says_why_and_keeps_what_was_filled_in(
     assert dashboard.service.service.fleet.job("clicks").changes == ()
 
 
-def test_a_change_can_be_looked_at_and_left(dashboard: Dashboard, visit: Visiting) -> None:
+def test_a_change_can_be_previewed_and_left(dashboard: Dashboard, visit: Visiting) -> None:
     someone = visit(dashboard)
     someone.sign_in(dashboard.service.tokens["operator"], "/jobs/clicks/change")
     _fill(someone, "pause", {"direction": "both"})

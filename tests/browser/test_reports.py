@@ -42,7 +42,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def faults() -> list[str]:
-    """What the page complained of, and what it asked the network for."""
+    """Errors of the page, and its requests to the network."""
     return []
 
 
@@ -69,11 +69,11 @@ def shapes(page: Page) -> list[str]:
     """All lines, boxes and labels that are drawn, with where they are."""
     found = page.evaluate(
         """Array.from(document.querySelectorAll(".main-svg path, .main-svg text")).map(
-             one => [one.tagName, one.getAttribute("d"), one.getAttribute("x"), one.getAttribute("transform"),
-                     one.textContent].join(" "))"""
+             shape => [shape.tagName, shape.getAttribute("d"), shape.getAttribute("x"),
+                       shape.getAttribute("transform"), shape.textContent].join(" "))"""
     )
     assert isinstance(found, list)
-    return [str(one) for one in found]
+    return [str(shape) for shape in found]
 
 
 def test_every_plot_is_drawn_without_a_fault_or_a_request(report: Path, page: Page, faults: list[str]) -> None:
@@ -87,13 +87,13 @@ def test_no_legend_lies_on_a_plot_and_no_label_is_cut(report: Path, page: Page, 
     show(page, report, width_px)
     found = page.evaluate(
         """Array.from(document.querySelectorAll(".js-plotly-plot")).map(plot => {
-             const place = one => one.getBoundingClientRect();
+             const place = element => element.getBoundingClientRect();
              const whole = place(plot.querySelector(".main-svg")), area = place(plot.querySelector(".nsewdrag"));
              const legend = plot.querySelector(".legend");
              const isClear = box => box.bottom <= area.top || box.left >= area.right;
              const isIn = box => box.left >= whole.left && box.right <= whole.right && box.bottom <= whole.bottom;
              const labels = Array.from(plot.querySelectorAll(".xtick text, .ytick text, .legendtext"));
-             const cut = labels.filter(one => !isIn(place(one))).map(one => one.textContent);
+             const cut = labels.filter(label => !isIn(place(label))).map(label => label.textContent);
              return [!legend || isClear(place(legend)), cut];
            })"""
     )

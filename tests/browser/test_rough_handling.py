@@ -42,7 +42,7 @@ PATHS = (
 
 @pytest.fixture(scope="module")
 def crowded() -> Iterator[Dashboard]:
-    """Very many jobs, of which nothing was heard yet."""
+    """Very many jobs without a report yet."""
     with (
         served(LONG_JOB, *OTHERS, access=AccessRules(requests_per_s=1000)) as service,
         ApiServer(make_api(service.service)) as server,
@@ -56,8 +56,8 @@ def _too_wide(page: Page) -> list[str]:
     if page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"):
         return []
     found: list[str] = page.evaluate(
-        "[...document.querySelectorAll('body *')].filter(one => one.getBoundingClientRect().right > innerWidth)"
-        ".map(one => `${one.tagName}.${one.getAttribute('class') || ''}`)"
+        "[...document.querySelectorAll('body *')].filter(element => element.getBoundingClientRect().right > innerWidth)"
+        ".map(element => `${element.tagName}.${element.getAttribute('class') || ''}`)"
     )
     return found or ["something"]
 
@@ -72,8 +72,8 @@ def test_nothing_is_wider_than_the_narrowest_screen(crowded: Dashboard, visit: V
     assert _too_wide(someone.page) == []
 
 
-def test_a_long_reason_fits_where_it_is_asked_for_again(crowded: Dashboard, visit: Visiting) -> None:
-    someone, page = (one := visit(crowded)), one.page
+def test_a_long_reason_fits_on_every_page_that_shows_it(crowded: Dashboard, visit: Visiting) -> None:
+    someone, page = (visitor := visit(crowded)), visitor.page
     page.set_viewport_size({"width": NARROWEST["width"], "height": NARROWEST["height"]})
     someone.sign_in(crowded.service.tokens["operator"], f"/jobs/{LONG}/change")
     page.locator("form#pause [name=why]").fill("w" * 500)
@@ -89,7 +89,7 @@ def test_a_long_reason_fits_where_it_is_asked_for_again(crowded: Dashboard, visi
 
 
 def test_two_hundred_jobs_are_found_by_name_and_page(crowded: Dashboard, visit: Visiting) -> None:
-    someone, page = (one := visit(crowded)), one.page
+    someone, page = (visitor := visit(crowded)), visitor.page
     someone.open("/")
     expect(page.get_by_label("Pages of jobs")).to_be_visible()
     page.get_by_label("Find jobs").fill("job-123")
@@ -100,7 +100,7 @@ def test_two_hundred_jobs_are_found_by_name_and_page(crowded: Dashboard, visit: 
     someone.require_no_problems()
 
 
-def test_a_job_that_is_gone_is_told_on_its_open_page(visit: Visiting) -> None:
+def test_the_open_page_of_a_job_that_is_gone_says_so(visit: Visiting) -> None:
     with (
         served(CLICKS, access=AccessRules(requests_per_s=1000)) as service,
         ApiServer(make_api(service.service)) as server,
@@ -152,7 +152,7 @@ def test_a_page_listens_again_after_an_error(dashboard: Dashboard, visit: Visiti
 
 
 def test_a_token_that_is_revoked_meanwhile_changes_nothing(closed: Dashboard, visit: Visiting) -> None:
-    someone, page = (one := visit(closed)), one.page
+    someone, page = (visitor := visit(closed)), visitor.page
     tokens = closed.service.service.store.tokens
     someone.sign_in(tokens.make("leaver", {Scope.OPERATE}), "/jobs/clicks/change")
     page.locator("form#pause [name=why]").fill("a last greeting")
@@ -165,7 +165,7 @@ def test_a_token_that_is_revoked_meanwhile_changes_nothing(closed: Dashboard, vi
 
 
 def test_a_change_is_made_by_keyboard_alone(dashboard: Dashboard, visit: Visiting) -> None:
-    someone, page = (one := visit(dashboard)), one.page
+    someone, page = (visitor := visit(dashboard)), visitor.page
     someone.open("/login?next=/jobs/clicks/change")
     page.keyboard.type(dashboard.service.tokens["operator"])
     page.keyboard.press("Enter")

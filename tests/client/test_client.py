@@ -1,4 +1,4 @@
-"""The client against a service that runs, over a socket, on a clock that is told."""
+"""The client against a service that runs, over a socket, on a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def test_it_reads_all_there_is(here: Served, client: Client) -> None:
     assert client.service()["jobs"] == 1
     assert [job["name"] for job in client.jobs()] == ["clicks"]
     assert client.job("clicks")["state"] == "partial"
-    assert [one["name"] for one in client.operators("clicks")] == ["parse", "count"]
+    assert [operator["name"] for operator in client.operators("clicks")] == ["parse", "count"]
     assert client.readings("clicks", operator="count")[-1]["samples"]["count"]["arrived"] == 10
     assert client.decisions("clicks")[-1]["policy"] == "reactive"
     assert client.decisions("clicks", holds=False) == []
     assert "agent-joined" in [event["kind"] for event in client.events("clicks")]
     assert client.policy("clicks")["policy"] == "reactive"
-    assert "autopilot" in [one["name"] for one in client.policies()]
+    assert "autopilot" in [policy["name"] for policy in client.policies()]
     assert client.objective("clicks")["objective"] == "latency p95 < 10s"
     assert client.budget("clicks")["spending"]["per_hour"] > 0
     assert client.rules("clicks") is None
@@ -52,7 +52,7 @@ def test_it_reads_all_there_is(here: Served, client: Client) -> None:
 
 def test_it_changes_all_there_is_to_change(client: Client) -> None:
     client.pause("clicks", why="a try", direction="in", lasts="1h")
-    assert [one["kind"] for one in client.changes("clicks")] == ["pause"]
+    assert [change["kind"] for change in client.changes("clicks")] == ["pause"]
     assert len(client.resume("clicks", why="tried")) == 1
     client.force_size("clicks", "count", 2, lasts=60, why="a try")
     client.set_mode("clicks", "recommend", why="a try")
@@ -69,14 +69,14 @@ def test_it_changes_all_there_is_to_change(client: Client) -> None:
 
 
 def test_it_hears_of_what_is_new(here: Served, client: Client) -> None:
-    heard = client.listen("clicks", since=0)
-    assert next(heard)[0] == "event"
-    assert next(told for kind, told in heard if kind == "decision")["job"] == "clicks"
+    entries = client.listen("clicks", since=0)
+    assert next(entries)[0] == "event"
+    assert next(data for kind, data in entries if kind == "decision")["job"] == "clicks"
     timer = threading.Timer(0.2, lambda: here.client("operator").put("/v1/jobs/clicks/pause", json={"why": "now"}))
     timer.start()
-    assert any(kind == "change" and told["change"]["why"] == "now" for kind, told in heard)
+    assert any(kind == "change" and data["change"]["why"] == "now" for kind, data in entries)
     timer.join()
-    client.resume("clicks", why="heard")
+    client.resume("clicks", why="received")
 
 
 def test_what_is_refused_is_a_sentence(url: str, client: Client) -> None:

@@ -1,4 +1,4 @@
-"""A client that knows several services asks the one that leads, and who looks at the others is told where that is."""
+"""A client that knows several services uses the leader, and the pages of the others link to it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def two() -> Iterator[Services]:
         yield Services(stack, 2)
 
 
-def test_the_one_that_leads_is_asked_and_found_again_when_it_changes(two: Services) -> None:
+def test_the_leader_is_used_and_found_again_when_it_changes(two: Services) -> None:
     with Client(two.urls, SECRET) as client:
         for leader in (1, 0, 1):
             two.let_lead(leader)
             client.pause("clicks", why=f"by {leader}")
             assert client.url == two.urls[leader]
-            paused = [[change.why for change in one.fleet.job("clicks").changes] for one in two.all]
+            paused = [[change.why for change in service.fleet.job("clicks").changes] for service in two.all]
             assert paused[leader] == [f"by {leader}"]
             assert next(client.listen("clicks", since=0))[0] == "event"
 
@@ -43,16 +43,16 @@ def test_one_that_cannot_be_reached_is_passed_over(two: Services) -> None:
         client.jobs()
 
 
-def test_who_names_only_one_that_stands_by_is_told_where_the_leader_is(two: Services) -> None:
-    one, leader = two.urls
+def test_a_standby_that_is_named_alone_says_where_the_leader_is(two: Services) -> None:
+    standby, leader = two.urls
     two.let_lead(1)
-    told = f"{one}: this service stands by; {leader} leads. Name that one, too: {one},{leader}."
-    with Client(one, SECRET) as client, pytest.raises(ServiceAwayError) as away:
+    message = f"{standby}: this service stands by; {leader} leads. Name that one, too: {standby},{leader}."
+    with Client(standby, SECRET) as client, pytest.raises(ServiceAwayError) as away:
         client.jobs()
-    assert told in str(away.value)
-    refused = headgate("status", "--service", one)
+    assert message in str(away.value)
+    refused = headgate("status", "--service", standby)
     assert (refused.exit_code, leader in refused.stderr) == (1, True)
-    assert "clicks" in headgate("status", "--service", f"{one},{leader}").stdout
+    assert "clicks" in headgate("status", "--service", f"{standby},{leader}").stdout
     two.let_lead(None)
     with Client(two.urls, SECRET) as client, pytest.raises(ServiceAwayError, match="another one leads"):
         client.jobs()

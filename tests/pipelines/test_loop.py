@@ -1,4 +1,4 @@
-"""One loop over all jobs of a pipeline, whose agents are in this process, on a clock that is told."""
+"""One loop over all jobs of a pipeline, whose agents are in this process, on a clock that the test sets."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_a_result_that_stands_for_several_records_counts_for_them() -> None:
     assert (summary.records, summary.late_share) == (10, 0.9)
 
 
-def test_what_came_twice_is_reported_and_so_is_what_does_not_say_when_it_was_due() -> None:
+def test_duplicates_and_results_without_a_due_time_are_counted() -> None:
     meter = Meter(late_after_s=10.0)
     for number in (1, 2, 2, 3):
         meter.take("out", result(number=number, at_ms=0), 1.0)

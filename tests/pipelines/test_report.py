@@ -48,7 +48,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[PipelineRun, list[Map
     return write_pipeline_report(plan, PipelineResult(END, 1000, {"parse": 1})), states
 
 
-def test_the_report_has_every_job_and_what_came_out(ran: tuple[PipelineRun, list[Mapping[str, JSON]]]) -> None:
+def test_the_report_has_every_job_and_the_results(ran: tuple[PipelineRun, list[Mapping[str, JSON]]]) -> None:
     reported, _ = ran
     page = reported.report.read_text()
     for name in ("parse", "enrich", "sum"):

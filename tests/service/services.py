@@ -1,4 +1,4 @@
-"""Services for tests: a job or two, a store in memory, a clock that is told, and a client without a socket."""
+"""Services for tests: a job or two, a store in memory, a clock that the test sets, and a client without a socket."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HAS_ONE = {"planned": 1, "requested": 1, "ready": 1}
 
 
 class Asking:
-    """Asks an application without a socket, one request at a time."""
+    """Sends requests to an application without a socket, one at a time."""
 
     def __init__(self, app: FastAPI, headers: dict[str, str], address: str, base_url: str) -> None:
         self._app, self._headers, self._address, self._base_url = app, headers, address, base_url
@@ -62,7 +62,7 @@ class Asking:
 
 
 class Served:
-    """A service on a clock that is told, and clients of every kind."""
+    """A service on a clock that the test sets, and clients of every kind."""
 
     def __init__(self, service: Service, clock: FakeClock) -> None:
         self.service = service
@@ -86,9 +86,9 @@ class Served:
         known = {} if who is None else {"Authorization": f"Bearer {self.tokens[who]}"}
         return Asking(self.app, {**known, **(headers or {})}, address, base_url)
 
-    def report(self, job: str = "clicks", operator: str = "count", **told: Any) -> httpx.Response:
-        """What an agent says, with the basics filled in."""
-        body = {"version": 1, "agent": "a", "instances": HAS_ONE, **told}
+    def report(self, job: str = "clicks", operator: str = "count", **fields: Any) -> httpx.Response:
+        """Send the report of an agent, with defaults for required fields."""
+        body = {"version": 1, "agent": "a", "instances": HAS_ONE, **fields}
         return self.client("agent").post(f"/v1/jobs/{job}/operators/{operator}/reports", json=body)
 
     def read(self, sample: Sample, size: int = 1, job: str = "clicks") -> None:

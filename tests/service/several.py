@@ -1,4 +1,4 @@
-"""Services that answer for real, of which a test says who leads."""
+"""Services on real sockets, with a leader that the test chooses."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ class Services:
         self.clock = FakeClock(1.7e9)
         config = ServiceConfig((CLICKS,), "sqlite://")
         self.all = [stack.enter_context(Service(config, open_store("sqlite://"), self.clock)) for _ in range(count)]
-        for one in self.all:
-            one.store.tokens.add(SECRET, "agents", {Scope.AGENT, Scope.OPERATE})
-        self.urls = [stack.enter_context(ApiServer(make_api(one))).url for one in self.all]
+        for service in self.all:
+            service.store.tokens.add(SECRET, "agents", {Scope.AGENT, Scope.OPERATE})
+        self.urls = [stack.enter_context(ApiServer(make_api(service))).url for service in self.all]
 
-    def let_lead(self, leader: int | None, *, told: str | None = None, problem: str = "") -> None:
-        """Have one lead, and the others say so, or something else; a problem is what keeps them from looking."""
-        url = told if told is not None else "" if leader is None else self.urls[leader]
-        for number, one in enumerate(self.all):
+    def let_lead(self, leader: int | None, *, url: str | None = None, problem: str = "") -> None:
+        """Have one service lead; the others name it, or ``url``, as leader, or have a ``problem``."""
+        url = url if url is not None else "" if leader is None else self.urls[leader]
+        for number, service in enumerate(self.all):
             standby = SimpleNamespace(
                 leads=number == leader, token=None, leader_url=url, is_alive=True, problem=problem, stop=lambda: None
             )
-            one.standby = standby  # type: ignore[assignment]  # all that is asked of it
+            service.standby = standby  # type: ignore[assignment]  # all of its attributes that are used
 
-    def heard(self, controller: HttpController) -> list[int]:
-        """Which of them took in a report that is sent now."""
-        before = [self._count(one) for one in self.all]
+    def receivers(self, controller: HttpController) -> list[int]:
+        """Send a report, and return the numbers of the services that received it."""
+        before = [self._count(service) for service in self.all]
         controller.report("count", REPORT)
-        return [number for number, one in enumerate(self.all) if self._count(one) != before[number]]
+        return [number for number, service in enumerate(self.all) if self._count(service) != before[number]]
 
-    def _count(self, one: Service) -> float | None:
+    def _count(self, service: Service) -> float | None:
         self.clock.advance(1.0)
-        return one.fleet.job("clicks").engine.last_reports_s["count"]
+        return service.fleet.job("clicks").engine.last_reports_s["count"]

@@ -79,10 +79,10 @@ def test_a_token_ends_when_its_time_is_over() -> None:
         assert client.get("/v1/jobs").status_code == 401
 
 
-def test_only_digests_of_tokens_are_kept() -> None:
+def test_only_digests_of_tokens_are_stored() -> None:
     with served() as here, here.service.store.transaction() as connection:
-        kept = str(list(connection.exec_driver_sql("SELECT * FROM headgate_tokens")))
-        assert not any(secret in kept for secret in here.tokens.values())
+        stored = str(list(connection.exec_driver_sql("SELECT * FROM headgate_tokens")))
+        assert not any(secret in stored for secret in here.tokens.values())
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_form_may_carry_what_only_its_page_knows_and_is_still_read(here: Serve
     assert here.client(headers=headers).post("/v1/jobs/clicks/resume", data={"csrf": "x"}).status_code == 403
 
 
-def test_who_asks_too_often_is_told_so_and_others_are_not() -> None:
+def test_too_many_requests_are_refused_for_their_caller_alone() -> None:
     with served(access=AccessRules(requests_per_s=5)) as here:
         statuses = [here.client("reader").get("/v1/service").status_code for _ in range(12)]
         assert statuses == [200] * 10 + [429] * 2
@@ -139,7 +139,7 @@ def test_what_is_too_long_is_refused_also_when_it_does_not_say_so(here: Served) 
     assert here.client("agent").post(REPORTS, content=parts()).status_code == 413
 
 
-def test_what_is_not_there_is_told_in_a_sentence(here: Served) -> None:
+def test_an_unknown_address_is_refused_in_a_sentence(here: Served) -> None:
     answer = here.client().get("/v1/jobs/clicsk")
     assert (answer.status_code, answer.text) == (404, "unknown job 'clicsk', did you mean 'clicks'? Known: clicks.")
     assert here.client().get("/v2/jobs").status_code == 404

@@ -1,4 +1,4 @@
-"""Changes of a job while it runs: what they do to decisions, that they are kept, and who made them."""
+"""Changes of a running job: their effect on decisions, that they are saved, and who made them."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def test_a_pause_of_one_direction_lets_the_other_pass(direction: str, size: int,
         sizes = {"planned": size, "requested": size, "ready": size}
         for operator in ("parse", "count"):
             here.report(operator=operator, sample=reading(operator), instances=sizes)
-        asked = {"direction": direction, "operator": "count", "why": "a test"}
-        assert here.client("operator").put("/v1/jobs/clicks/pause", json=asked).status_code == 200
+        body = {"direction": direction, "operator": "count", "why": "a test"}
+        assert here.client("operator").put("/v1/jobs/clicks/pause", json=body).status_code == 200
         targets = decided(here, 0.0)
         assert targets["count"] == wanted
         assert targets["parse"] == 3
@@ -80,8 +80,8 @@ def test_a_pause_for_a_time_ends_by_itself_and_that_is_journalled(here: Served) 
 def test_a_forced_size_wins_over_pauses_and_policy_for_its_time(here: Served) -> None:
     operator = here.client("operator")
     operator.put("/v1/jobs/clicks/pause", json={"why": "all stays"})
-    asked = {"size": 2, "lasts": "15s", "why": "a try"}
-    assert operator.put("/v1/jobs/clicks/operators/count/size", json=asked).status_code == 200
+    body = {"size": 2, "lasts": "15s", "why": "a try"}
+    assert operator.put("/v1/jobs/clicks/operators/count/size", json=body).status_code == 200
     assert decided(here) == {"parse": 1, "count": 2}
     assert here.report().json()["size"] == 2
     assert decided(here) == {"parse": 1, "count": 2}, "then it is paused at the size that it has"
@@ -144,7 +144,7 @@ rules:
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "body", "status", "told"),
+    ("method", "path", "body", "status", "message"),
     [
         ("put", "pause", {}, 400, "why: field required"),
         ("put", "pause", {"why": "  "}, 400, "why: string should have at least 1 character"),
@@ -173,10 +173,10 @@ rules:
     ],
 )
 def test_what_cannot_be_used_is_refused_and_nothing_changes(
-    here: Served, method: str, path: str, body: dict[str, Any], status: int, told: str
+    here: Served, method: str, path: str, body: dict[str, Any], status: int, message: str
 ) -> None:
     answer = here.client("operator").request(method.upper(), f"/v1/jobs/clicks/{path}", json=body)
-    assert (answer.status_code, told in answer.text) == (status, True), answer.text
+    assert (answer.status_code, message in answer.text) == (status, True), answer.text
     assert here.service.fleet.job("clicks").changes == ()
     assert here.client("reader").get("/v1/audit").json() == {"entries": []}
 
@@ -212,7 +212,7 @@ def test_changes_outlive_the_service(tmp_path: Path) -> None:
         assert [entry.why for entry in service.store.audit.entries()] == ["a migration"]
 
 
-def test_what_is_new_is_told_as_it_happens(here: Served) -> None:
+def test_new_entries_are_streamed(here: Served) -> None:
     here.client("operator").put("/v1/jobs/clicks/pause", json={"why": "a look"})
     decided(here)
     text = here.client("reader").get("/v1/events", params={"since": 0, "once": True}).text

@@ -15,7 +15,7 @@ from headgate.service.config.document import json_schema
 
 GOOD = """\
 version: 1
-store: sqlite:///kept/headgate.db
+store: sqlite:///data/headgate.db
 listen: 127.0.0.1:9000
 retention: {full_detail_s: 12h}
 access: {requests_per_s: 20, open_reading: false, hosts: [headgate.example.org]}
@@ -56,7 +56,7 @@ def read(folder: Path, text: str) -> ServiceConfig:
 def test_a_file_says_everything_about_a_service(tmp_path: Path) -> None:
     config = read(tmp_path, GOOD)
     clicks, words = config.jobs
-    assert config.store == f"sqlite:///{tmp_path / 'kept/headgate.db'}"
+    assert config.store == f"sqlite:///{tmp_path / 'data/headgate.db'}"
     assert (config.host, config.port, config.is_loopback) == ("127.0.0.1", 9000, True)
     assert config.access.hosts == ("headgate.example.org",)
     assert not config.access.open_reading
@@ -79,7 +79,7 @@ def test_the_schema_says_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("version: 1\nstore", "version: 2\nstore", "1:10: version: found '2', expected 1"),
         ("objective: latency p95 < 10s", "objektive: fast", "10:5: unknown key 'objektive' in job clicks"),
@@ -97,21 +97,21 @@ def test_the_schema_says_the_same(tmp_path: Path) -> None:
         ("rules: rules.yaml", "rules: none.yaml", "23:12: rules: found 'none.yaml', expected a file"),
         ("full_detail_s: 12h", "full_detail: 12h", "4:12: unknown setting of retention 'full_detail'"),
         ("127.0.0.1:9000", "9000", "3:9: listen: found '9000', expected an address and a port"),
-        ("sqlite:///kept/headgate.db", "mysql://x:secret@y", "2:8: store: expected sqlite:///FILE or postgresql://"),
+        ("sqlite:///data/headgate.db", "mysql://x:secret@y", "2:8: store: expected sqlite:///FILE or postgresql://"),
         ("open_reading: false", "open_reading: 3", "open_reading: found '3', expected true or false."),
         ("  clicks:", "  cl icks:", "9:3: jobs: 'cl icks' is not usable as a name; letters"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_a_mistake_is_reported_with_its_place(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert old in GOOD
     with pytest.raises(InputError) as error:
         read(tmp_path, GOOD.replace(old, new, 1))
-    assert f"headgate.yaml:{told}" in str(error.value) or told in str(error.value)
+    assert f"headgate.yaml:{message}" in str(error.value) or message in str(error.value)
     assert "secret" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("jobs: {}", "2:7: jobs: found nothing, expected at least one job, its name as the key."),
         ("jobs:", "2:5: jobs: found nothing, expected at least one job, its name as the key."),
@@ -123,13 +123,13 @@ def test_a_mistake_is_told_with_its_place(tmp_path: Path, old: str, new: str, to
         ("groups: {}\njobs: {a: {}}", "2:9: groups: found nothing, expected at least one group, its name as the key."),
     ],
 )
-def test_a_section_with_nothing_in_it_is_told_as_that(tmp_path: Path, text: str, told: str) -> None:
+def test_an_empty_section_is_reported(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         read(tmp_path, f"version: 1\n{text}\n")
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
-def test_an_empty_file_and_one_that_is_not_there_are_told(tmp_path: Path) -> None:
+def test_an_empty_file_and_a_missing_file_are_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the file is empty; expected version and jobs"):
         read(tmp_path, "")
     with pytest.raises(InputError, match="cannot be read: no such file"):

@@ -86,7 +86,7 @@ def test_a_second_service_gets_the_lease_only_after_it_has_expired(two: Services
     assert two.may_write(1)
 
 
-def test_a_lease_that_is_renewed_is_kept_and_its_token_too(two: Services) -> None:
+def test_a_renewed_lease_continues_with_its_token(two: Services) -> None:
     first, second = two.leases
     term = first.acquire()
     for _ in range(5):
@@ -119,7 +119,7 @@ def test_a_lease_that_is_let_go_can_be_taken_at_once(two: Services) -> None:
     assert first.acquire() is None, "letting go of what another holds changes nothing"
 
 
-def test_it_is_told_who_leads(two: Services) -> None:
+def test_the_leader_is_known_to_others(two: Services) -> None:
     first, second = two.leases
     assert second.leader() is None
     first.acquire()
@@ -153,12 +153,12 @@ def test_whatever_happens_one_leads_at_most_and_only_the_last_may_write(actions:
                 services.terms[number] = None
             elif action == "die":
                 services.terms[number] = None
-            newest = max([newest, *(one.token for one in services.terms if one is not None)])
-            assert sum(services.holds(one) for one in range(3)) <= 1
-            writers = [one for one in range(3) if services.may_write(one)]
+            newest = max([newest, *(term.token for term in services.terms if term is not None)])
+            assert sum(services.holds(index) for index in range(3)) <= 1
+            writers = [index for index in range(3) if services.may_write(index)]
             assert len(writers) <= 1
-            assert all(services.terms[one].token == newest for one in writers)  # type: ignore[union-attr]  # they have one
-            assert set(writers) >= {one for one in range(3) if services.holds(one)}, "who leads can write"
+            assert all(services.terms[index].token == newest for index in writers)  # type: ignore[union-attr]  # they have one
+            assert set(writers) >= {index for index in range(3) if services.holds(index)}, "who leads can write"
             services.clock.advance(pause_s)
     finally:
         services.engine.dispose()
@@ -220,7 +220,7 @@ def test_processes_that_never_let_go_write_one_after_the_other(database_url: str
     assert {holder for _, holder in rows} == {"one", "other"}
 
 
-def test_whoever_takes_the_lease_waits_for_a_write_that_was_let_through(database_url: str) -> None:
+def test_taking_the_lease_waits_for_a_write_that_passed_the_fence(database_url: str) -> None:
     with opened(database_url) as engine:
         first = Lease(engine.begin, "first", "", database_now=database_now(engine), lasts_s=0.0)
         second = Lease(within(engine, wait_s=0.3), "second", "", database_now=database_now(engine))
@@ -241,10 +241,12 @@ def test_a_leader_that_is_cut_off_within_a_write_does_not_keep_others_from_leadi
         assert term is not None
         with engine.connect() as cut_off:
             fence(term.token)(cut_off)
-            asked_s = time.monotonic()
+            requested_s = time.monotonic()
             second = Lease(within(other, wait_s=60), "second", "", database_now=database_now(other))
             assert second.acquire() is not None
-            assert time.monotonic() - asked_s >= IDLE_WITHIN_S / 2, "it waited for the write, until that was given up"
+            assert time.monotonic() - requested_s >= IDLE_WITHIN_S / 2, (
+                "it waited for the write, until that was given up"
+            )
             with pytest.raises(DBAPIError):
                 cut_off.execute(select(1))
 

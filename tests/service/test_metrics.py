@@ -15,20 +15,20 @@ from tests.runtime.test_prometheus import vector
 from tests.service.services import CLICKS, Served, served
 
 
-def told(running: Served) -> dict[tuple[str, tuple[str, ...]], float]:
+def figures(running: Served) -> dict[tuple[str, tuple[str, ...]], float]:
     answer = running.client().get("/metrics")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain; version=")
     found = text_string_to_metric_families(answer.text)
     order = {family.name: family.labels for family in ALL_FAMILIES}
     return {
-        (one.name, tuple(one.labels[label] for label in order.get(one.name, one.labels))): one.value
+        (sample.name, tuple(sample.labels[label] for label in order.get(sample.name, sample.labels))): sample.value
         for family in found
-        for one in family.samples
+        for sample in family.samples
     }
 
 
-def test_jobs_agents_quotas_and_pauses_are_told() -> None:
+def test_jobs_agents_quotas_and_pauses_are_exposed() -> None:
     spec = replace(CLICKS, group="shop")
     with served(spec, groups=(GroupQuota("shop", instances=20),)) as running:
         running.report()
@@ -36,7 +36,7 @@ def test_jobs_agents_quotas_and_pauses_are_told() -> None:
         running.service.scheduler.step()
         pause = {"direction": "in", "why": "a sale"}
         assert running.client("operator").put("/v1/jobs/clicks/pause", json=pause).status_code == 200
-        found = told(running)
+        found = figures(running)
     assert found["headgate_ticks_total", ("clicks",)] == 1
     assert found["headgate_agent_up", ("clicks", "count")] == 0
     assert found["headgate_jobs", ()] == 1
@@ -58,11 +58,11 @@ def test_counts_go_on_when_a_job_is_given_another_loop() -> None:
         assert running.client("operator").put("/v1/jobs/clicks/objective", json=objective).status_code == 200
         running.clock.advance(20.0)
         running.service.scheduler.step()
-        found = told(running)
+        found = figures(running)
         decisions = [value for (name, labels), value in found.items() if name == "headgate_decisions_total"]
         assert (found["headgate_ticks_total", ("clicks",)], sum(decisions)) == (2, 4)
         running.service.release("clicks", "gone")
-        assert not [name for name, _ in told(running) if name == "headgate_ticks_total"]
+        assert not [name for name, _ in figures(running) if name == "headgate_ticks_total"]
 
 
 def test_who_asks_from_elsewhere_needs_a_token() -> None:

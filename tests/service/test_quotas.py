@@ -1,4 +1,4 @@
-"""Jobs of a service that share quotas and a pace: what they get, for whom they give way, and what is told of it."""
+"""Jobs of a service that share quotas and a pace: what they get, which jobs give way, and the reasons."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_group_never_has_more_than_its_quota_and_says_who_gives_way() -> None:
         assert any("it gives way to two" in note.why and "group shop may have 10 cores" in note.why for note in notes)
 
 
-def test_a_job_that_has_not_asked_yet_is_counted() -> None:
+def test_a_job_without_a_request_is_counted() -> None:
     big = (OperatorSpec("count", 1, 8, starts=6),)
     with served(job("one"), job("silent", operators=big), groups=(GroupQuota("shop", instances=8),)) as running:
         running.clock.advance(10.0)
@@ -85,8 +85,8 @@ def test_the_cluster_and_the_pace_hold_for_all() -> None:
     jobs = [job(f"job-{number}", group=None) for number in range(4)]
     with served(*jobs, cluster=ClusterQuota(instances=30), pace=Pace(2, 10.0)) as running:
         running.clock.advance(10.0)
-        notes = [busy(running, one.name) for one in jobs]
-        changed = [size_of(running, one.name) > 1 for one in jobs]
+        notes = [busy(running, spec.name) for spec in jobs]
+        changed = [size_of(running, spec.name) > 1 for spec in jobs]
         assert changed == [True, True, False, False]
         assert "wait for their turn to change their size, 2 rescales per 10 s are allowed" in notes[-1].why
 
@@ -133,12 +133,12 @@ def test_the_file_names_cluster_pace_and_queries(tmp_path: Path) -> None:
     config = read_config(file)
     assert config.cluster == ClusterQuota(cores=100, money_per_hour=12.5)
     assert config.pace == Pace(20, 10.0)
-    asked = Prometheus('sum(kafka_lag{topic="$operator"})', url="http://127.0.0.1:9090/prom")
-    assert config.job("clicks").metrics == {"backlog": asked}
+    query = Prometheus('sum(kafka_lag{topic="$operator"})', url="http://127.0.0.1:9090/prom")
+    assert config.job("clicks").metrics == {"backlog": query}
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "message"),
     [
         ("20 per 10s", "fast", "3:7: pace: found 'fast', expected a number of jobs per time, as 20 per 10s."),
         ("20 per 10s", "0 per 10s", "pace of 0 rescales is not allowed"),
@@ -147,9 +147,9 @@ def test_the_file_names_cluster_pace_and_queries(tmp_path: Path) -> None:
         ("'sum(kafka_lag{topic=\"$operator\"})'", "' '", "metrics.backlog: a query of Prometheus is empty"),
     ],
 )
-def test_mistakes_in_it_are_told_with_their_place(tmp_path: Path, before: str, after: str, told: str) -> None:
+def test_mistakes_in_it_are_reported_with_their_place(tmp_path: Path, before: str, after: str, message: str) -> None:
     file = tmp_path / "headgate.yaml"
     file.write_text(FILE.replace(before, after), encoding="utf-8")
     with pytest.raises(InputError) as refused:
         read_config(file)
-    assert told in str(refused.value)
+    assert message in str(refused.value)

@@ -77,13 +77,13 @@ def test_a_wrong_token_is_refused_and_nothing_is_taken_in(mailbox: AgentsEngine,
     assert httpx.get(f"{url}/v1/jobs/sums/state").status_code == 401
 
 
-def test_the_state_is_told_to_those_who_may_know(url: str, token: str) -> None:
+def test_the_state_is_given_with_a_token(url: str, token: str) -> None:
     answer = httpx.get(f"{url}/v1/jobs/sums/state", headers={"Authorization": f"Bearer {token}"})
     assert answer.json() == {"ticks": 0, "joined": [], "observation": None, "decision": None}
 
 
 @pytest.mark.parametrize(
-    ("text", "status", "told"),
+    ("text", "status", "message"),
     [
         ("{", 400, "a report is not JSON"),
         ("[]", 400, "a report is list; an object is needed."),
@@ -95,15 +95,15 @@ def test_the_state_is_told_to_those_who_may_know(url: str, token: str) -> None:
     ids=["syntax", "not an object", "another version", "nothing in it", "no sizes", "too long"],
 )
 def test_what_is_not_a_report_is_answered_with_a_sentence(
-    url: str, token: str, text: str, status: int, told: str
+    url: str, token: str, text: str, status: int, message: str
 ) -> None:
     headers = {"Authorization": f"Bearer {token}"}
     answer = httpx.post(f"{url}{AT}", content=text, headers=headers)
     assert answer.status_code == status
-    assert answer.text.startswith(told), answer.text
+    assert answer.text.startswith(message), answer.text
 
 
-def test_a_strange_operator_a_superseded_agent_and_a_closed_controller_are_told_apart(
+def test_an_unknown_operator_a_superseded_agent_and_a_closed_controller_give_different_errors(
     mailbox: AgentsEngine, url: str, token: str
 ) -> None:
     with HttpController(url, token, "sums") as controller:
@@ -118,11 +118,11 @@ def test_a_strange_operator_a_superseded_agent_and_a_closed_controller_are_told_
             controller.report("parse", Report("b", HAS_ONE))
 
 
-def test_a_job_that_the_service_does_not_know_is_told_with_what_to_do(url: str, token: str) -> None:
-    said = (
+def test_the_refusal_of_an_unknown_job_says_what_to_do(url: str, token: str) -> None:
+    message = (
         r"unknown job 'sum', did you mean 'sums'\? Known: sums\. Give a name that it knows, or add this one to the file"
     )
-    with HttpController(url, token, "sum") as controller, pytest.raises(InputError, match=said):
+    with HttpController(url, token, "sum") as controller, pytest.raises(InputError, match=message):
         controller.report("parse", Report("a", HAS_ONE))
 
 

@@ -56,10 +56,10 @@ def test_files_that_tls_cannot_be_spoken_with_are_refused_by_name(tls: Tls, tmp_
         (tls.certificate, none): f"{none} cannot be read: no such file or directory.",
     }
     with served() as here:
-        for (certificate, key), told in cases.items():
+        for (certificate, key), message in cases.items():
             with pytest.raises(InputError) as refused:
                 ApiServer(here.app, tls=Tls(certificate, key))
-            assert str(refused.value).startswith(told)
+            assert str(refused.value).startswith(message)
 
 
 def test_what_is_no_certificate_is_not_trusted(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_what_is_no_certificate_is_not_trusted(tmp_path: Path) -> None:
         Client("https://127.0.0.1", certificate=str(tmp_path / "text"))
 
 
-def test_an_address_that_cannot_be_had_is_told() -> None:
+def test_an_address_that_cannot_be_bound_is_reported() -> None:
     with served() as here, socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -82,7 +82,7 @@ def test_an_address_that_cannot_be_had_is_told() -> None:
 def test_it_ends_although_somebody_listens() -> None:
     with served() as here, ApiServer(here.app) as server, Client(server.url) as client:
         here.tick(10.0)
-        heard = client.listen(since=0)
-        assert next(heard)
+        entries = client.listen(since=0)
+        assert next(entries)
         here.service.hub.close()
-        assert all(kind in ("decision", "event") for kind, _ in heard), "until it ends"
+        assert all(kind in ("decision", "event") for kind, _ in entries), "until it ends"

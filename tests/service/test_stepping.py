@@ -54,15 +54,15 @@ def test_steps_that_were_missed_are_not_made_up_for() -> None:
         assert here.service.scheduler.step() == 1, "at its regular time"
 
 
-def test_the_rhythm_of_a_job_is_told_by_its_name_alone() -> None:
+def test_the_times_of_steps_follow_from_the_name_of_a_job() -> None:
     with served() as here, served() as other:
         other.clock.advance(1234.5)
         at_s = []
-        for one in (here, other):
-            one.service.scheduler.step()  # One of them is late by now.
-            while not one.service.scheduler.step():
-                one.clock.advance(0.25)
-            at_s.append(one.clock.now())
+        for service in (here, other):
+            service.service.scheduler.step()  # One of them is late by now.
+            while not service.service.scheduler.step():
+                service.clock.advance(0.25)
+            at_s.append(service.clock.now())
         intervals = (at_s[1] - at_s[0]) / CLICKS.interval_s
         assert intervals == pytest.approx(round(intervals), abs=0.05)
 
@@ -109,7 +109,7 @@ def test_the_thread_steps_jobs_and_ends() -> None:
     assert not here.service.scheduler.is_alive
 
 
-def test_a_changed_file_is_taken_up_and_a_wrong_one_is_told_of(tmp_path: Path) -> None:
+def test_a_changed_file_is_applied_and_a_wrong_one_is_reported(tmp_path: Path) -> None:
     path, clock = tmp_path / "headgate.yaml", FakeClock(START_S)
     path.write_text(FILE.replace("sqlite://", "sqlite:///headgate.db"))
     config = read_config(path)
@@ -132,8 +132,8 @@ def test_a_changed_file_is_taken_up_and_a_wrong_one_is_told_of(tmp_path: Path) -
         assert here.client().get("/v1/service").json()["file_problem"] is None
         assert [job.name for job in service.fleet] == ["clicks"]
         assert service.fleet.job("clicks").operators == ("sum",)
-        told = [entry.after for entry in service.store.audit.entries()]
-        assert told[0] == {"added": ["words"], "changed": ["clicks"], "gone": []}
+        changes = [entry.after for entry in service.store.audit.entries()]
+        assert changes[0] == {"added": ["words"], "changed": ["clicks"], "gone": []}
 
 
 def test_a_changed_file_of_rules_is_taken_up_too(tmp_path: Path) -> None:
@@ -145,6 +145,6 @@ def test_a_changed_file_of_rules_is_taken_up_too(tmp_path: Path) -> None:
         watch = ConfigWatch(service)
         rules.write_text("version: 1\nconstraints: [{name: none at all, forbid: any scaling}]\n")
         watch()
-        assert [one.name for one in service.fleet.job("clicks").spec.constraints] == ["none at all"]
+        assert [constraint.name for constraint in service.fleet.job("clicks").spec.constraints] == ["none at all"]
         watch()
         assert len(service.store.audit.entries()) == 1

@@ -171,7 +171,7 @@ def _described(found: Pipeline) -> list[dict[str, Any]]:
 def _sentences(found: Pipeline) -> list[str]:
     topology, objective = found.topology, found.objective
     sentences = [
-        f"{found.file} is valid: {len(found.jobs)} jobs, {found.asked.slo} from end to end, by {found.policy}."
+        f"{found.file} is valid: {len(found.jobs)} jobs, {found.end_to_end.slo} from end to end, by {found.policy}."
     ]
     for job in found.jobs:
         after = ", ".join(topology.upstream(job.name)) or "the load"

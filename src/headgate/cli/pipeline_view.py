@@ -84,7 +84,7 @@ class PipelineView(LiveView):
 
     def title(self) -> str:
         pipeline = self._pipeline
-        return f"[bold]headgate pipeline[/bold] · {pipeline.name} · {pipeline.policy} · {pipeline.asked.slo}"
+        return f"[bold]headgate pipeline[/bold] · {pipeline.name} · {pipeline.policy} · {pipeline.end_to_end.slo}"
 
     def subtitle(self) -> str:
         if self._load is None or self._pipeline.load is None:
@@ -96,14 +96,14 @@ class PipelineView(LiveView):
         cells = {name: self._cells(name) for name in self._sizes}
         yield operators_table(("job", "executors"), cells, self._sizes, max(10, width - 70))
         yield Text()
-        yield end_to_end_line(self._end_to_end(), self._latencies_s, self._pipeline.asked, width)
+        yield end_to_end_line(self._end_to_end(), self._latencies_s, self._pipeline.end_to_end, width)
         yield Text()
         yield from change_lines(self._changes[-CHANGES_SHOWN:])
 
 
 def print_result(run: PipelineRun, console: Console) -> None:
     """Print the results of a run."""
-    whole, slo = run.whole, run.pipeline.asked.slo
+    whole, slo = run.whole, run.pipeline.end_to_end.slo
     rows = [
         (
             name,

@@ -40,7 +40,7 @@ LOOK_EVERY_S = 0.5
 
 @dataclass(frozen=True)
 class ControllerPlan:
-    """What a controller needs to know."""
+    """The arguments of a controller process."""
 
     file: str
     policy: str
@@ -86,7 +86,7 @@ def pipeline_spec(pipeline: Pipeline) -> JobSpec:
     return JobSpec(
         pipeline.name,
         operators,
-        pipeline.asked,
+        pipeline.end_to_end,
         pipeline.topology.streams,
         pipeline.policy,
         pipeline.settings,
@@ -100,11 +100,11 @@ def run(plan: ControllerPlan, stop: threading.Event) -> None:
     """Control the pipeline until ``stop`` is set."""
     pipeline = read_pipeline(Path(plan.file), plan.applications).with_policy(plan.policy)
     clock = SystemClock()
-    slo = pipeline.asked.slo
+    slo = pipeline.end_to_end.slo
     meter = Meter(slo.bound_s if isinstance(slo, LatencySlo) else None, plan.counts_from_ms)
     store = open_store(IN_MEMORY)
     store.tokens.add(plan.token, "pipeline", {Scope.READ, Scope.AGENT})
-    # Only those that this run has started are to be answered.
+    # Only the agents of this run may report.
     service = Service(ServiceConfig((), access=AccessRules(open_reading=False)), store, clock)
     job = pipeline_job(pipeline, meter, clock, SqliteJournal(plan.journal))
     service.fleet.add(job)

@@ -59,8 +59,8 @@ class Pipeline:
     jobs: tuple[Job, ...]
     topics: Mapping[str, int]
     """Partitions of each topic."""
-    asked: Objective
-    """From end to end."""
+    end_to_end: Objective
+    """The objective from the first topics to the last."""
     policy: str
     settings: Mapping[str, object] = field(default_factory=dict)
     interval_s: float = DEFAULT_INTERVAL_S
@@ -81,7 +81,7 @@ class Pipeline:
     def objective(self) -> Objective:
         """The objective with those of single jobs; see ``core/objective.py``."""
         own = {job.name: job.slo for job in self.jobs if job.slo is not None}
-        return divided(self.asked, self.topology, own, sees_graph=self.sees_graph)
+        return divided(self.end_to_end, self.topology, own, sees_graph=self.sees_graph)
 
     def own_bound_s(self, name: str) -> float | None:
         """The latency bound of a job's own objective; ``None`` where only the objective of all applies."""

@@ -41,7 +41,7 @@ class PipelineRun:
         return {
             "pipeline": self.pipeline.name,
             "policy": self.pipeline.policy,
-            "objective": str(self.pipeline.asked.slo),
+            "objective": str(self.pipeline.end_to_end.slo),
             "in_time_pct": self.in_time_pct,
             "sent": self.outcome.sent,
             "end_to_end": dict(self.outcome.end_to_end),
@@ -123,12 +123,12 @@ def _whole(outcome: PipelineResult, jobs: Mapping[str, Summary]) -> Summary:
     """Return the figures of all jobs together; latency is from end to end."""
     measured, late = outcome.end_to_end, outcome.end_to_end.get("late_share")
     backlogs = [job.max_backlog for job in jobs.values() if job.max_backlog is not None]
-    kept_up = [job.qos_pct for job in jobs.values() if job.qos_pct is not None]
+    qos_pcts = [job.qos_pct for job in jobs.values() if job.qos_pct is not None]
     costs = [job.cost for job in jobs.values() if job.cost is not None]
     return Summary(
         slo_violation_pct=None,
         late_records_pct=None if late is None else 100 * late,
-        qos_pct=min(kept_up, default=None),
+        qos_pct=min(qos_pcts, default=None),
         mean_instances=sum(job.mean_instances for job in jobs.values()),
         instance_seconds=sum(job.instance_seconds for job in jobs.values()),
         rescales=sum(job.rescales for job in jobs.values()),

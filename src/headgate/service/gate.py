@@ -1,11 +1,11 @@
-"""Stands before everything: who asks, whether they may, how much, and that no other site asks in their name.
+"""Authenticates, authorises and limits all requests, and refuses those that another site sends in a user's name.
 
 - Reports need a token of scope ``agent``, changes one of ``operate``, and reading one of ``read`` or ``operate``.
-  Without a token, who asks from this machine may read where that is open, and only by a name of this machine: a page of
+  Without a token, clients on this machine may read if that is open, and only by a name of this machine: a page of
   another site whose name was made to point here is not answered.
 - Where the token comes in a cookie, a change must come from a page of this service and carry what only such a page
-  knows (``Caller.csrf``), in the header ``X-CSRF-Token`` or in the field ``csrf`` of a form.
-- What is refused is told in one sentence, as plain text; nothing of what was sent is repeated.
+  contains (``Caller.csrf``), in the header ``X-CSRF-Token`` or in the field ``csrf`` of a form.
+- A refusal is one sentence of plain text, which repeats nothing of the request.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BEARER = "bearer "
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whoever asks; ``csrf`` is what a form must carry where the token came in a cookie."""
+    """The sender of a request; ``csrf`` is what a form must carry if the token came in a cookie."""
 
     name: str
     scopes: frozenset[Scope] = frozenset()
@@ -48,16 +48,16 @@ class Caller:
 
 NOBODY = Caller("")
 READER = Caller("", frozenset({Scope.READ}))
-"""Somebody on this machine, where reading is open to them."""
+"""A client without a token on this machine, where reading is open."""
 
 
 def csrf_of(secret: str) -> str:
-    """What a form must carry to be taken: nobody who does not have the token itself can know it."""
+    """Return what a form must carry to be accepted; it cannot be computed without the token itself."""
     return hmac.new(secret.encode("utf-8", errors="surrogatepass"), b"headgate form", hashlib.sha256).hexdigest()
 
 
 class Callers:
-    """Finds out who asks; what was found is remembered for a moment, for agents ask often."""
+    """Identifies callers, and remembers them for a moment, because agents report often."""
 
     def __init__(self, tokens: Tokens, now: Callable[[], float] = time.monotonic) -> None:
         self._tokens = tokens
@@ -65,7 +65,7 @@ class Callers:
         self._known: dict[str, tuple[float, Token | None]] = {}
 
     def of_headers(self, headers: dict[bytes, bytes]) -> Caller | None:
-        """The caller; ``None`` for a token that is not known, ``NOBODY`` where there is none."""
+        """Return the caller; ``None`` for an unknown token, ``NOBODY`` without a token."""
         token_header = headers.get(b"authorization", b"").decode("latin-1")
         if token_header:
             if not token_header.lower().startswith(_BEARER):
@@ -81,14 +81,14 @@ class Callers:
         return Caller(token.name, token.scopes, csrf_of(secret) if in_cookie else None)
 
     def token(self, secret: str) -> Token | None:
-        """Who holds a secret, as far as is known."""
+        """Return the token with this secret, if there is one."""
         now_s = self._now()
         seen_s, token = self._known.get(secret, (-REMEMBERED_S, None))
         if now_s - seen_s >= REMEMBERED_S:
             try:
                 token = self._tokens.of_secret(secret)
             except JournalError:
-                # Who was known a moment ago is believed while the store is away: agents must not be turned away by it.
+                # While the store is away, a token that was valid a moment ago stays valid: agents must not be refused.
                 if token is None:
                     raise
             if len(self._known) >= _MOST_REMEMBERED:
@@ -108,9 +108,9 @@ def _cookie(text: str) -> str | None:
 
 
 BURST_S = 2.0
-"""A bucket holds what comes into it in so many seconds."""
+"""The capacity of a bucket, as seconds of its refill."""
 MOST_CALLERS = 20_000
-"""Of more, those that asked longest ago are forgotten: their buckets are full by then."""
+"""Beyond this the callers idle for longest are forgotten; their buckets are full by then."""
 
 
 class RateLimit:
@@ -144,11 +144,11 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/login", "/logout"})
-"""For everybody: those who look whether it lives have no token, and who has none yet must be able to show one."""
+"""Open to all: health probes have no token, and the sign-in page is for visitors without one."""
 OPEN_FOLDERS = ("/static/",)
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 CALLER = "headgate.caller"
-"""Where the caller is found in the scope of a request."""
+"""The key of the caller in the scope of a request."""
 _FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-real-ip")
 _FORM = b"application/x-www-form-urlencoded"
 
@@ -162,11 +162,11 @@ class Refused(Exception):
 
 
 Shown: TypeAlias = Callable[[MutableMapping[str, Any], Refused], App | None]
-"""What somebody who looks at pages is shown in place of a sentence; ``None``: the sentence."""
+"""Returns the page for browsers in place of a sentence, or ``None`` for the sentence."""
 
 
 class Gate:
-    """The application behind it is asked only what its caller may ask."""
+    """Passes a request on to the application only if its caller may make it."""
 
     def __init__(
         self, app: App, callers: Callers, rules: Callable[[], AccessRules], now: Callable[[], float], shown: Shown
@@ -194,7 +194,7 @@ class Gate:
                 await _answer(send, refused)
             return
         except JournalError:
-            await _answer(send, Refused(503, "tokens cannot be looked at just now; ask again in a moment."))
+            await _answer(send, Refused(503, "tokens cannot be checked just now; try again in a moment."))
             return
         try:
             await self._app(scope, body.receive, send)
@@ -228,7 +228,7 @@ class Gate:
         # Agents may share a token, so each operator counts for itself.
         known = caller.name if caller is not None and caller.name else f"from {_address(scope)}"
         if not self._limit[1].admits(f"{known} {of}"):
-            raise Refused(429, f"more than {per_s} requests per second are not answered; ask again in a moment.")
+            raise Refused(429, f"more than {per_s} requests per second are not answered; try again in a moment.")
 
     def _is_open_to(self, scope: MutableMapping[str, Any], headers: dict[bytes, bytes]) -> bool:
         if not self._rules().open_reading or any(name in headers for name in _FORWARDED):
@@ -260,7 +260,7 @@ class _TooLong(Exception):
 
 
 class _Body:
-    """What is sent, counted; once it was read whole it is given again."""
+    """The body of a request, with a limit on its length; once read whole, it can be received again."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive

@@ -1,4 +1,4 @@
-"""What is new, for those who listen: each message has a number, so that a listener who was away asks for the rest."""
+"""Passes new entries to listeners. Messages are numbered, so that a listener that was away can ask for the rest."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from headgate.core.types import JSON, Instant
 
 RETAINED = 2000
-"""Messages that a listener who comes back can still be told."""
+"""Messages retained for listeners that reconnect."""
 MOST_WAITING = 1000
-"""A listener who is behind by so many is let go: it comes back and asks for the rest."""
+"""A listener that is behind by so many is disconnected: it reconnects and asks for the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +24,19 @@ class Message:
     kind: str
     """``decision``, ``event`` or ``change``."""
     job: str
-    """Empty where it is about the service itself."""
+    """Empty if it concerns the service itself."""
     data: JSON
 
 
 class Listener:
-    """One who listens, on an event loop of its own."""
+    """A subscriber, on an event loop of its own."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[Message | None] = asyncio.Queue(MOST_WAITING)
 
     async def next(self, within_s: float) -> Message | None:
-        """The next message, or ``None`` when none came in time; ``EOFError`` for one that was let go."""
+        """Return the next message, or ``None`` if none came in time; ``EOFError`` once it is disconnected."""
         try:
             message = await asyncio.wait_for(self._queue.get(), within_s)
         except TimeoutError:
@@ -45,9 +45,9 @@ class Listener:
             raise EOFError
         return message
 
-    def tell(self, message: Message | None) -> None:
-        """To be called from any thread."""
-        with suppress(RuntimeError):  # Its event loop is closed: nobody listens any more.
+    def send(self, message: Message | None) -> None:
+        """Pass a message on; callable from any thread."""
+        with suppress(RuntimeError):  # Its event loop is closed.
             self._loop.call_soon_threadsafe(self._put, message)
 
     def _put(self, message: Message | None) -> None:
@@ -59,7 +59,7 @@ class Listener:
 
 
 class Hub:
-    """Passes on what is new to all who listen; safe to use from any thread."""
+    """Passes new messages to all listeners; safe to use from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -74,21 +74,21 @@ class Hub:
             self._messages.append(message)
             listeners = tuple(self._listeners)
         for listener in listeners:
-            listener.tell(message)
+            listener.send(message)
 
     def since(self, number: int) -> list[Message]:
-        """The messages after one, as far as they are kept."""
+        """Return the retained messages after a number."""
         with self._lock:
             return [message for message in self._messages if message.number > number]
 
     @property
     def number(self) -> int:
-        """Of the newest message."""
+        """The number of the newest message."""
         return self._number
 
     @contextmanager
     def listening(self) -> Iterator[Listener]:
-        """Somebody who is told everything inside the block; to be used on an event loop."""
+        """Yield a listener to all messages inside the block; to be used on an event loop."""
         listener = Listener()
         with self._lock:
             self._listeners.add(listener)
@@ -99,8 +99,8 @@ class Hub:
                 self._listeners.discard(listener)
 
     def close(self) -> None:
-        """Let go of all who listen."""
+        """Disconnect all listeners."""
         with self._lock:
             listeners, self._listeners = tuple(self._listeners), set()
         for listener in listeners:
-            listener.tell(None)
+            listener.send(None)

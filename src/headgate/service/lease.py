@@ -1,12 +1,12 @@
-"""Who leads, of several services that share a database: a lease with a fencing token, in one row.
+"""The lease by which one of several services that share a database leads: one row with a fencing token.
 
 A service that gets the lease gets a token, a number higher than any before it. It leads as long as it renews the lease
-in time; when it does not, another may take it, and nothing but the clock of the database says when. Every write of a
-leader asks, in its own transaction, whether its token is still the newest (``fence``): the row is locked until that
-transaction ends, so a write that was let through is there before anybody else leads.
+in time; otherwise another may take it, by the clock of the database alone. Every write of a leader checks, in its own
+transaction, whether its token is still the newest (``fence``): the row is locked until that transaction ends, so a
+write that passed the check is visible before another service leads.
 
-A leader does not ask the database before it answers somebody. It knows for how long it may: it counts on its own clock,
-from before it asked for the lease, so that it stops in time even where the answer was slow (``Term.holds``).
+A leader does not query the database before each answer. It measures its term on its own clock, from before it requested
+the lease, so that it stops in time even if the answer was slow (``Term.holds``).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Term:
 
     token: int
     until_s: float
-    """On the monotonic clock of whoever leads: from then on it must not act as leader."""
+    """On the monotonic clock of the leader: from then on it must not act as leader."""
 
     def holds(self, now_s: float) -> bool:
         return now_s < self.until_s
@@ -68,23 +68,23 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who holds the lease, or held it last."""
+    """The current or last holder of the lease."""
 
     token: int
     holder: str
     url: str
     left_s: float
-    """Until it may be taken by another; not above 0 where it may."""
+    """Seconds until another service may take it; 0 or less if one may now."""
 
 
 class Lease:
     """The lease of one database, as one service sees it.
 
     - ``holder``: the service, by a name that no other has
-    - ``url``: where it is to be reached, for those who ask another
+    - ``url``: its address, which standbys give to their callers
     - ``transaction``: gives a transaction that is committed at its end
-    - ``database_now``: the seconds of the database's clock, in its own words
-    - ``now``: this process's clock, which nobody sets
+    - ``database_now``: an expression for the seconds of the database's clock
+    - ``now``: a monotonic clock of this process
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Lease:
         return self._lasts_s
 
     def acquire(self, ended_s: float = 0.0) -> Term | None:
-        """Lead from now on, with a new token; ``None`` while another does, or did less than ``ended_s`` ago."""
+        """Take the lease with a new token; ``None`` while another holds it, or held it less than ``ended_s`` ago."""
         requested_s = self._now()
         taken = (
             update(lease)
@@ -121,7 +121,7 @@ class Lease:
         return None if token is None else Term(token, requested_s + self._lasts_s)
 
     def renew(self, term: Term) -> Term | None:
-        """Go on leading; ``None`` where another has led since. Late is fine as long as nobody has."""
+        """Extend the lease, even late; ``None`` if another has led since."""
         requested_s = self._now()
         renewed = update(lease).where(_ROW, lease.c.token == term.token).values(until_s=self._end)
         with self._transaction() as connection:
@@ -129,20 +129,21 @@ class Lease:
         return replace(term, until_s=requested_s + self._lasts_s) if is_ours else None
 
     def release(self, term: Term) -> None:
-        """Let another lead at once; nothing happens where another does already."""
+        """End the lease, if it is still held, so that another can lead at once."""
         with self._transaction() as connection:
             ended = update(lease).where(_ROW, lease.c.token == term.token).values(until_s=self._database_now)
             connection.execute(ended)
 
     def leader(self) -> Leader | None:
-        """Who leads, or did last; ``None`` before anybody has."""
-        query = select(lease.c.token, lease.c.holder, lease.c.url, lease.c.until_s - self._database_now)
+        """Return the current or last leader; ``None`` before the first one."""
+        left_s = (lease.c.until_s - self._database_now).label("left_s")
+        query = select(lease.c.token, lease.c.holder, lease.c.url, left_s).where(_ROW, lease.c.token > 0)
         with self._transaction() as connection:
-            token, holder, url, left_s = connection.execute(query.where(_ROW)).one()
-        return Leader(token, holder, url, float(left_s)) if token else None
+            row = connection.execute(query).first()
+        return None if row is None else Leader(row.token, row.holder, row.url, float(row.left_s))
 
     def database_time_s(self) -> float:
-        """What the clock of the database shows."""
+        """Return the time by the clock of the database."""
         with self._transaction() as connection:
             return float(connection.execute(select(self._database_now)).scalar_one())
 
@@ -152,19 +153,19 @@ class Lease:
 
 
 def fence(token: int) -> Callable[[Connection], None]:
-    """What a leader asks first in every transaction that it writes in; ``DeposedError`` where another has led since."""
-    # The lock is shared: the writes of one leader need not wait for each other, only whoever takes the lease does.
+    """Return the check that begins every write of a leader; ``DeposedError`` if another has led since."""
+    # The lock is shared: the writes of one leader need not wait for each other; only taking the lease does.
     ours = select(lease.c.token).where(_ROW, lease.c.token == token).with_for_update(read=True)
 
-    def ask(connection: Connection) -> None:
+    def check(connection: Connection) -> None:
         if connection.execute(ours).first() is None:
             raise DeposedError(f"another service leads; what was to be written under token {token} is refused.")
 
-    return ask
+    return check
 
 
 def make_lease_table(engine: Engine) -> None:
-    """Make the table and its one row where they are not there yet; several may do so at once."""
+    """Make the table and its one row if they do not exist yet; several services may do so at once."""
     with engine.begin() as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(select(func.pg_advisory_xact_lock(int.from_bytes(b"hgleas"))))
@@ -174,10 +175,10 @@ def make_lease_table(engine: Engine) -> None:
 
 
 POSTGRES_NOW: ColumnElement[float] = cast(extract("epoch", func.clock_timestamp()), Double)
-"""The clock of PostgreSQL; not that of its transaction, which stands still."""
+"""The clock of PostgreSQL; its transaction time stands still."""
 SQLITE_NOW: ColumnElement[float] = (func.julianday("now") - 2440587.5) * 86400.0
 
 
 def database_now(engine: Engine) -> ColumnElement[float]:
-    """The seconds since the epoch by a database's own clock, in its own words."""
+    """Return an expression for the seconds since the epoch by a database's own clock."""
     return POSTGRES_NOW if engine.dialect.name == "postgresql" else SQLITE_NOW

@@ -1,4 +1,4 @@
-"""Changes of a job while it runs: checked, kept with who and why in one transaction, put in force, and told."""
+"""Changes of a running job: checked, saved with author and reason in one transaction, put in force, and published."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def redacted(text: str) -> str:
-    """The text without tokens of this service and without passwords in addresses.
+    """Return the text without tokens of this service and without passwords in addresses.
 
     >>> redacted("see postgresql://ana:s3cret@db/x, or hg_0123456789012345678901234567890123456789012")
     'see postgresql://ana:…@db/x, or hg_…'
@@ -40,7 +40,7 @@ def redacted(text: str) -> str:
 
 
 def without_secrets(value: T) -> T:
-    """The same with all texts in it redacted."""
+    """Return the value with all texts in it redacted."""
     plain: JSON = value
     if isinstance(plain, str):
         return cast("T", redacted(plain))
@@ -56,7 +56,7 @@ FILE_SETTINGS = ("file", MODEL_FILE)
 
 
 class Operations:
-    """What people may do to the jobs of a service; one at a time."""
+    """The operations of users on the jobs of a service; one at a time."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -77,7 +77,7 @@ class Operations:
             found = self._service.fleet.job(job)
             change, in_force = self._prepared(found, who, kind, name, body, why, lasts_s)
             before = next((change for change in found.changes if (change.kind, change.name) == (kind, name)), None)
-            self._keep(found, change, before, in_force)
+            self._save(found, change, before, in_force)
             return change
 
     def check(
@@ -103,7 +103,7 @@ class Operations:
         why: str,
         lasts_s: float | None,
     ) -> tuple[JobChange, tuple[JobChange, ...]]:
-        """A change that can be made, and all that are in force with it."""
+        """Return a change that can be made, and all that are in force with it."""
         now_s = self._service.clock.now()
         _refuse_files(body.get("settings", {}))
         _require_storable(why, to_json(dict(body)))
@@ -121,7 +121,7 @@ class Operations:
     def settings(
         self, who: str, job: str, settings: Mapping[str, JSON], guards: Mapping[str, JSON], why: str
     ) -> JobChange:
-        """Other settings of the policy and the guards in force; those that are not named stay."""
+        """Change settings of the policy and the guards in force; those that are not named stay."""
         spec = self._service.fleet.job(job).spec
         body = {
             "policy": spec.policy,
@@ -131,7 +131,7 @@ class Operations:
         return self.put(who, job, ChangeKind.POLICY, "", body, why)
 
     def revert(self, who: str, job: str, kind: ChangeKind, name: str, why: str) -> JobChange:
-        """Take a change back: what the file says holds again."""
+        """Take a change back, so that the file applies again, and return it."""
         with self._lock:
             found = self._service.fleet.job(job)
             before = next((change for change in found.changes if (change.kind, change.name) == (kind, name)), None)
@@ -144,7 +144,7 @@ class Operations:
             return before
 
     def resume(self, who: str, job: str, operator: str, why: str) -> tuple[JobChange, ...]:
-        """End the pause of an operator, or all pauses; gives those that were ended."""
+        """End the pause of an operator, or all pauses, and return those that were ended."""
         with self._lock:
             found = self._service.fleet.job(job)
             if operator != ALL_OPERATORS:
@@ -157,7 +157,7 @@ class Operations:
             self._drop(found, who, ended, tuple(change for change in found.changes if change not in ended), why)
             return ended
 
-    def _keep(
+    def _save(
         self, job: ServedJob, change: JobChange, before: JobChange | None, in_force: tuple[JobChange, ...]
     ) -> None:
         store = self._service.store
@@ -174,7 +174,7 @@ class Operations:
                 after,
             )
         job.steer(in_force, f"{change.who} changed {_called(change)}: {change.why}")
-        self._tell(entry)
+        self._publish(entry)
 
     def _drop(
         self, job: ServedJob, who: str, ended: tuple[JobChange, ...], left: tuple[JobChange, ...], why: str
@@ -192,15 +192,15 @@ class Operations:
         if ended:
             job.steer(left, f"{who} ended {', '.join(_called(change) for change in ended)}: {reason}")
         for entry in entries:
-            self._tell(entry)
+            self._publish(entry)
 
-    def _tell(self, entry: AuditRecord) -> None:
+    def _publish(self, entry: AuditRecord) -> None:
         data = {"number": entry.number, "who": entry.who, "what": entry.what, "why": entry.why, "after": entry.after}
         self._service.hub.publish(entry.at_s, "change", entry.job, data)
 
 
 def _refuse_files(settings: Mapping[str, JSON]) -> None:
-    """Who may change a job may not read the files of this machine by it."""
+    """Prevent users from reading files of this machine through a setting."""
     for name in FILE_SETTINGS:
         if name in settings:
             raise InputError(
@@ -209,9 +209,9 @@ def _refuse_files(settings: Mapping[str, JSON]) -> None:
 
 
 def _require_storable(*texts: str) -> None:
-    """PostgreSQL keeps every character but one, which in JSON is told by its number."""
+    """Refuse NUL, the only character that PostgreSQL cannot store; JSON writes it as an escape."""
     if any("\x00" in text or "\\u0000" in text for text in texts):
-        raise InputError("a text with a NUL character cannot be kept; write it without.")
+        raise InputError("a text with a NUL character cannot be stored; write it without.")
 
 
 def _called(change: JobChange) -> str:

@@ -1,8 +1,8 @@
 """Steps all jobs, each at its time, on one thread: a thousand jobs need no thousand threads.
 
-A step that took too long is not made up for: the next one of the job comes at its regular time. Those times are told
-by the clock and the job's name alone, spread over its interval: not all jobs decide at once, and a service that takes a
-job over from another goes on in its rhythm, with no step made twice.
+A step that took too long is not made up for: the next one of the job comes at its regular time. Those times
+follow from the clock and the job's name alone, spread over its interval: not all jobs decide at once, and a service
+that takes over a job continues at the same times, without making a step twice.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from headgate.service.jobs import ServedJob
 logger = logging.getLogger("headgate")
 
 LONGEST_WAIT_S = 1.0
-"""So often it looks whether it may decide."""
+"""How often it checks whether it may decide."""
 Ticked = Callable[[ServedJob, Instant, Instant, Instant], None]
-"""Is told of a job when its step was due, when it began and when it ended."""
+"""Called with a job, and when its step was due, began and ended."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class _Due:
 
 
 def next_step_s(job: str, interval_s: float, now: Instant) -> Instant:
-    """When a job is to be stepped next, after now.
+    """Return when a job is stepped next, after now.
 
     >>> next_step_s("clicks", 10.0, 1000.0) - next_step_s("clicks", 10.0, 990.0)
     10.0
@@ -44,13 +44,13 @@ def next_step_s(job: str, interval_s: float, now: Instant) -> Instant:
 
 
 def phase_of(job: str, interval_s: float) -> float:
-    """How far into an interval a job is stepped: anywhere in it, and always the same."""
+    """Return how far into its interval a job is stepped: always the same for a name."""
     drawn = hashlib.blake2s(job.encode(), digest_size=4).digest()
     return interval_s * int.from_bytes(drawn) / 2**32
 
 
 class Scheduler:
-    """``may_decide`` is asked before each step: a service that is not the leader keeps still."""
+    """``may_decide`` is called before each step: a service that is not the leader makes none."""
 
     def __init__(self, clock: Clock, may_decide: Callable[[], bool] = lambda: True) -> None:
         self._clock = clock
@@ -59,19 +59,19 @@ class Scheduler:
         self._due: dict[str, _Due] = {}
         self._heap: list[tuple[Instant, int, str]] = []
         self._count = 0
-        """Tells those apart that are due at the same moment."""
+        """Orders the jobs that are due at the same time."""
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.late_s = 0.0
         """How late the newest step was."""
         self.rounds = 0
         self.ticked: list[Ticked] = []
-        """Is told of each step when it was due, began and ended."""
+        """Called after each step."""
         self.chores: list[Callable[[], None]] = []
-        """Is done about once a second: looking whether a file has changed."""
+        """Called about once a second, such as to check whether a file has changed."""
 
     def add(self, job: ServedJob) -> None:
-        """Step a job from now on; one of the same name is stepped no more."""
+        """Step a job from now on; it replaces one of the same name."""
         with self._lock:
             self._put(job, next_step_s(job.name, job.spec.interval_s, self._clock.now()))
 
@@ -85,10 +85,10 @@ class Scheduler:
         heapq.heappush(self._heap, (at_s, self._count, job.name))
 
     def step(self) -> int:
-        """Step every job that is due; gives how many there were."""
+        """Step every job that is due, and return their number."""
         self.rounds += 1
         for chore in self.chores:
-            self._try(chore, "what is to be done between decisions")
+            self._try(chore, "a task between decisions")
         stepped = 0
         while self._may_decide() and (job := self._next_due()) is not None:
             began_s = self._clock.now()
@@ -117,17 +117,17 @@ class Scheduler:
         try:
             step()
         except Exception:
-            # Whatever one job raises must not cost the others their controller.
+            # An exception of one job must not stop the others.
             logger.exception("%s could not be stepped", what)
 
-    # -------------------------------------------------------------------------------------------------------- its life
+    # ------------------------------------------------------------------------------------------------------ lifecycle
 
     @property
     def is_alive(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
     def overdue_s(self) -> float:
-        """By how much the job that waits longest is late; 0 where none is, or nothing may be decided."""
+        """Return how late the most overdue job is; 0 if none is, or if this service may not decide."""
         with self._lock:
             if not self._due or not self._may_decide():
                 return 0.0
@@ -138,7 +138,7 @@ class Scheduler:
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish the step that is going on, and step no more. Twice is fine."""
+        """Finish the current step and make no more. Calling it twice is fine."""
         self._stop.set()
         if self._thread is not None and threading.current_thread() is not self._thread:
             self._thread.join()

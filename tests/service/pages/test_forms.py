@@ -44,7 +44,7 @@ def service() -> Iterator[Served]:
 
 
 class Browser:
-    """Somebody with a cookie, and with what a page of the service gives them."""
+    """A signed-in user with a cookie and the CSRF token of a page."""
 
     def __init__(self, service: Served, who: str = "operator") -> None:
         self._service = service
@@ -129,7 +129,7 @@ def test_forms_change_what_they_say(service: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "fields", "told"),
+    ("form", "fields", "message"),
     [
         ("pause", {"direction": "sideways"}, "direction"),
         ("pause", {"lasts": "a while"}, "a while"),
@@ -154,7 +154,7 @@ def test_forms_change_what_they_say(service: Served) -> None:
     ],
 )
 def test_a_form_that_cannot_be_used_says_why_and_changes_nothing(
-    service: Served, form: str, fields: dict[str, str], told: str
+    service: Served, form: str, fields: dict[str, str], message: str
 ) -> None:
     browser, job = Browser(service), service.service.fleet.job("clicks")
     for step in ("", "do"):
@@ -162,7 +162,7 @@ def test_a_form_that_cannot_be_used_says_why_and_changes_nothing(
         assert status == 400
         problem = re.search(r'<p class="notice problem" role="alert">(.*?)</p>', text, re.DOTALL)
         assert problem is not None
-        assert told in problem[1]
+        assert message in problem[1]
     assert job.changes == ()
 
 
@@ -214,29 +214,31 @@ def test_whatever_is_written_into_a_field_is_used_or_refused_in_a_sentence(form:
     with served(access=AccessRules(requests_per_s=10_000)) as service:
         browser = Browser(service)
         for field in FILLED[form]:
-            for text in NASTY:
-                status, told = browser.send(form, **{**FILLED[form], field: text})
-                assert status in (200, 400), (field, text[:20])
-                assert "<script>alert" not in told
-                assert status == 200 or 'role="alert"' in told
+            for value in NASTY:
+                status, text = browser.send(form, **{**FILLED[form], field: value})
+                assert status in (200, 400), (field, value[:20])
+                assert "<script>alert" not in text
+                assert status == 200 or 'role="alert"' in text
         assert in_force(service) == ()
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"name": "Europe/Berlin"}, "period name 'Europe/Berlin' is not allowed; up to 63 letters"),
-        ({"why": "a\x00b"}, "a text with a NUL character cannot be kept"),
-        ({"during": "* 8-17 * * mon\x00"}, "a text with a NUL character cannot be kept"),
+        ({"why": "a\x00b"}, "a text with a NUL character cannot be stored"),
+        ({"during": "* 8-17 * * mon\x00"}, "a text with a NUL character cannot be stored"),
     ],
 )
-def test_what_cannot_be_named_or_kept_is_refused(service: Served, changes: dict[str, str], told: str) -> None:
+def test_a_period_that_cannot_be_named_or_stored_is_refused(
+    service: Served, changes: dict[str, str], message: str
+) -> None:
     status, answer = Browser(service).send("period", **{**FILLED["period"], **changes})
     assert status == 400
-    assert told in unescape(answer)
+    assert message in unescape(answer)
 
 
 def test_a_form_with_too_many_fields_is_refused(service: Served) -> None:
-    status, told = Browser(service).send("pause", **{f"field{number}": "" for number in range(60)})
+    status, text = Browser(service).send("pause", **{f"field{number}": "" for number in range(60)})
     assert status == 400
-    assert "a form with 64 fields is not usable; at most 50 are." in told
+    assert "a form with 64 fields is not usable; at most 50 are." in text

@@ -1,4 +1,4 @@
-"""The pages as they are made: what they say, whom they are shown to, what they weigh, and that they ask nobody else."""
+"""The rendered pages: their content, access, size, and that they load nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ rules:
 
 
 class Seen(HTMLParser):
-    """What a page is made of; the tags must be closed as they were opened."""
+    """The parts of a page, whose tags must be closed in order."""
 
     VOID = frozenset({"meta", "link", "input", "br"})
 
@@ -48,8 +48,8 @@ class Seen(HTMLParser):
         found = dict(attrs)
         self.addresses += [value for name in ("href", "src", "action") if (value := found.get(name)) is not None]
         self.inline += [name for name in found if name == "style" or name.startswith("on")]
-        if (one := found.get("id")) is not None:
-            self.ids.append(one)
+        if (identity := found.get("id")) is not None:
+            self.ids.append(identity)
         if tag == "script" and "src" not in found:
             self.inline.append(tag)
         if tag not in self.VOID:
@@ -74,13 +74,13 @@ class Seen(HTMLParser):
 
 @pytest.fixture
 def running() -> Iterator[Served]:
-    """A service whose job was looked at for a while: it grew, and its objective was violated in between."""
+    """A service whose job ran for a while: it grew, and its objective was violated in between."""
     with served() as service:
         for step in range(12):
             for operator in ("parse", "count"):
-                told = {"operator": operator, "at_age_s": 0.0, "arrived": 500 * step, "done": 480 * step, "late": 0}
-                told |= {"backlog": 20 * step, "latency_s": 2.0 * step, "utilization": 0.9, "input_rate_per_s": 50.0}
-                assert service.report(operator=operator, sample=told).status_code == 200
+                sample = {"operator": operator, "at_age_s": 0.0, "arrived": 500 * step, "done": 480 * step, "late": 0}
+                sample |= {"backlog": 20 * step, "latency_s": 2.0 * step, "utilization": 0.9, "input_rate_per_s": 50.0}
+                assert service.report(operator=operator, sample=sample).status_code == 200
             service.tick(10.0)
         yield service
 
@@ -106,7 +106,7 @@ def signed_in(service: Served, who: str) -> dict[str, str]:
 def test_a_page_is_well_formed_and_asks_nobody_else(running: Served, path: str) -> None:
     answer = running.client().get(path, headers=HTML)
     seen = Seen(answer.text)
-    assert not [one for one in seen.addresses if urlsplit(one).netloc]
+    assert not [address for address in seen.addresses if urlsplit(address).netloc]
     assert not seen.inline
     assert len(seen.ids) == len(set(seen.ids))
     policy = answer.headers["content-security-policy"]
@@ -121,15 +121,15 @@ def test_a_page_with_all_that_it_loads_weighs_little(running: Served, path: str)
     first = client.get(path, headers=HTML)
     loaded = re.findall(r'(?:href|src)="(/static/[^"]+)"', first.text)
     assert len(loaded) == 3
-    files = [client.get(one) for one in loaded]
-    assert all(one.status_code == 200 and "immutable" in one.headers["cache-control"] for one in files)
-    assert len(first.content) + sum(len(one.content) for one in files) < 150_000
+    files = [client.get(path) for path in loaded]
+    assert all(file.status_code == 200 and "immutable" in file.headers["cache-control"] for file in files)
+    assert len(first.content) + sum(len(file.content) for file in files) < 150_000
 
 
 def test_the_first_page_tells_how_each_job_is_doing(running: Served) -> None:
     words = page(running, "/").words
-    for told in ("clicks", "reactive", "latency p95 < 10s", "50/s", "22s", "objective violated", "against"):
-        assert told in words
+    for text in ("clicks", "reactive", "latency p95 < 10s", "50/s", "22s", "objective violated", "against"):
+        assert text in words
 
 
 def test_the_first_page_finds_jobs_by_name_and_puts_those_in_trouble_first() -> None:
@@ -157,14 +157,14 @@ def test_the_first_page_finds_jobs_by_name_and_puts_those_in_trouble_first() -> 
 def test_a_jobs_page_tells_what_was_decided_and_why(running: Served) -> None:
     answer = running.client().get("/jobs/clicks?operator=count", headers=HTML).text
     seen = Seen(answer)
-    for told in ("Load", "Latency", "Backlog", "Instances", "objective 5s", "Shadows", "Rules in force", "1 to 4"):
-        assert told in seen.words
+    for text in ("Load", "Latency", "Backlog", "Instances", "objective 5s", "Shadows", "Rules in force", "1 to 4"):
+        assert text in seen.words
     marks = re.findall(r'href="#(d-[^"]+)" class="mark', answer)
     assert marks
     assert set(marks) <= set(seen.ids)
 
 
-def test_shadows_and_rules_that_fire_are_told() -> None:
+def test_shadows_and_rules_that_fire_are_shown() -> None:
     job = JobSpec(
         "clicks",
         (OperatorSpec("count", 1, 4),),
@@ -175,8 +175,8 @@ def test_shadows_and_rules_that_fire_are_told() -> None:
     )
     with served(job) as service:
         for _ in range(3):
-            told = {"operator": "count", "at_age_s": 0.0, "backlog": 400.0, "latency_s": 30.0}
-            service.report(sample=told)
+            sample = {"operator": "count", "at_age_s": 0.0, "backlog": 400.0, "latency_s": 30.0}
+            service.report(sample=sample)
             service.tick(5.0)
         text = service.client().get("/jobs/clicks", headers=HTML).text
         words = Seen(text).words
@@ -241,7 +241,7 @@ def test_another_site_cannot_sign_anybody_in(running: Served) -> None:
     assert "set-cookie" not in answer.headers
 
 
-def test_who_signed_in_is_told_and_can_sign_out(running: Served) -> None:
+def test_the_signed_in_user_is_shown_and_can_sign_out(running: Served) -> None:
     cookie = signed_in(running, "reader")
     text = running.client().get("/", headers={**HTML, **cookie}).text
     assert "signed in as reader" in Seen(text).words
@@ -265,7 +265,7 @@ def test_static_files_are_those_that_are_known(running: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "told"),
+    ("path", "status", "message"),
     [
         ("/nothing", 404, "Not Found."),
         ("/audit?before=99999999999999999999", 400, "query.before: input should be less than or equal to"),
@@ -274,15 +274,13 @@ def test_static_files_are_those_that_are_known(running: Served) -> None:
         ("/jobs/clicks?span=forever", 404, "forever"),
     ],
 )
-def test_an_address_that_is_wrong_is_told_on_a_page_and_to_programs_in_a_sentence(
-    path: str, status: int, told: str
-) -> None:
+def test_a_wrong_address_gives_browsers_a_page_and_programs_a_sentence(path: str, status: int, message: str) -> None:
     with served() as service:
         page = service.client().get(path, headers={"Accept": "text/html"})
         assert (page.status_code, page.headers["content-type"]) == (status, "text/html; charset=utf-8")
-        assert told in unescape(page.text)
+        assert message in unescape(page.text)
         assert "All jobs" in page.text
         if status == 400:
             sentence = service.client().get(path)
             assert sentence.headers["content-type"].startswith("text/plain")
-            assert sentence.text.startswith(told)
+            assert sentence.text.startswith(message)

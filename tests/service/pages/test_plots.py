@@ -27,7 +27,7 @@ def drawn(markup: Markup) -> ET.Element:
 
 
 def of_class(root: ET.Element, name: str) -> list[ET.Element]:
-    return [one for one in root.iter() if name in one.get("class", "").split()]
+    return [element for element in root.iter() if name in element.get("class", "").split()]
 
 
 @pytest.mark.parametrize("largest", [0.0, 1e-3, 0.9, 1, 3, 7, 10, 99, 101, 12_345, 1e9, float("nan"), float("inf")])
@@ -46,7 +46,7 @@ def test_times_are_labelled_a_few_times_and_end_with_now(span_s: float) -> None:
     labels = [label for _, label in axis.ticks()]
     assert labels[-1] == "now"
     assert 2 <= len(labels) <= 6
-    assert [one.text for one in drawn(times(axis))] == labels
+    assert [element.text for element in drawn(times(axis))] == labels
 
 
 def test_a_line_is_cut_where_nothing_is_known() -> None:
@@ -75,7 +75,7 @@ def test_the_objective_is_a_line_with_a_label_that_fits() -> None:
     line = Line("latency", "latency", [(800.0, 1.0), (1000.0, 2.0)])
     root = drawn(Panel("Latency", "", TIME, [line], levels=[Level(10.0, "objective 10s")]).svg())
     assert float(str(root.get("data-top"))) > 10
-    assert [one.text for one in of_class(root, "level") if one.text] == ["objective 10s"]
+    assert [element.text for element in of_class(root, "level") if element.text] == ["objective 10s"]
 
 
 def test_what_a_marker_says_cannot_leave_its_place() -> None:
@@ -92,7 +92,7 @@ def test_a_marker_before_the_time_shown_is_left_out() -> None:
     marks = [Mark(100.0, 3.0, "out", "d-1", "long ago"), Mark(990.0, 2.0, "in", "d-2", "now")]
     line = Line("ready", "ready", [(800.0, 1.0), (1000.0, 3.0)], steps=True)
     root = drawn(Panel("Instances", "", TIME, [line], marks=marks).svg())
-    assert [one.get("href") for one in of_class(root, "mark")] == ["#d-2"]
+    assert [element.get("href") for element in of_class(root, "mark")] == ["#d-2"]
 
 
 def test_a_plot_says_in_a_sentence_what_it_shows() -> None:
@@ -139,11 +139,12 @@ def test_a_graph_puts_operators_after_those_that_feed_them() -> None:
 
     root = drawn(graph(topology, node))
     places = {
-        str(one.get("aria-label")).partition(":")[0]: float(str(one[0].get("x"))) for one in of_class(root, "node")
+        str(element.get("aria-label")).partition(":")[0]: float(str(element[0].get("x")))
+        for element in of_class(root, "node")
     }
     assert places["parse"] < places["enrich"] < places["total"] == places["alert"]
     assert len(of_class(root, "stream")) == 3
-    assert [one.get("aria-current") for one in of_class(root, "node")].count("true") == 1
+    assert [element.get("aria-current") for element in of_class(root, "node")].count("true") == 1
     assert len(of_class(root, "coming")) == 4
 
 
@@ -153,7 +154,7 @@ def test_a_graph_of_many_instances_counts_those_it_does_not_draw() -> None:
 
     root = drawn(graph(Topology.single(), node))
     assert len(of_class(root, "dot")) < 15
-    assert "+29" in [one.text for one in root.iter()]
+    assert "+29" in [element.text for element in root.iter()]
 
 
 def test_small_plots_are_well_formed_and_say_what_they_are() -> None:

@@ -1,4 +1,4 @@
-"""Services that share a PostgreSQL, killed and cut off while agents report to them, and what the journal says then."""
+"""Services that share a PostgreSQL, killed and cut off while agents report, and checks of their journal."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Sharing:
         return next(number for number, place in enumerate(self.places) if place.url == leader.url)
 
     def kill_leader(self) -> Leader:
-        """Kill whoever leads with -9 and start it again; gives who that was."""
+        """Kill the leader with SIGKILL, start it again, and return who led."""
         leader = self.await_leader()
         number = self.index_of(leader)
         self.faults.kills_s.append(time.time())
@@ -156,22 +156,22 @@ def sharing(
         yield shared
 
 
-# ------------------------------------------------------------------------------------------------------ what is judged
+# ------------------------------------------------------------------------------------------------------ measurements
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What the journal and the jobs say of a run."""
+    """Measurements of a run, from the journal and the jobs."""
 
     decisions: int
     changes: int
     runs: int
     wrong: list[str]
-    """Changes of size away from what the load asked for."""
+    """Changes of size away from what the load needed."""
     doubled: list[str]
     """Intervals of jobs in which more than one decision was made."""
     lost: list[str]
-    """Sizes that an agent was told, and of which there is no decision."""
+    """Sizes that an agent received, but that no decision explains."""
     gaps_s: list[float]
     """From each kill until all jobs were decided on again, where nothing else was broken and nobody else killed."""
     restored_s: list[float]
@@ -187,12 +187,12 @@ def judged(shared: Sharing) -> Judged:
         decided = {
             job.name: sorted(
                 (
-                    one
+                    decision
                     for number, _ in journal.runs(job.name)
-                    for one in journal.decisions(run=number)
-                    if one.role is Role.ACTING
+                    for decision in journal.decisions(run=number)
+                    if decision.role is Role.ACTING
                 ),
-                key=lambda one: one.at_s,
+                key=lambda decision: decision.at_s,
             )
             for job in shared.jobs.all
         }
@@ -207,36 +207,36 @@ def judged(shared: Sharing) -> Judged:
         changes=sum(len(job.changes) for job in shared.jobs.all),
         runs=runs,
         wrong=wrong,
-        doubled=[told for name, found in decided.items() for told in _doubled(name, found, shared.interval_s)],
+        doubled=[text for name, found in decided.items() for text in _doubled(name, found, shared.interval_s)],
         lost=[
-            told
-            for job, heard in zip(shared.jobs.all, shared.jobs.heard, strict=True)
-            for told in _lost(job.name, [size for _, size in heard.told], decided[job.name])
+            text
+            for job, controller in zip(shared.jobs.all, shared.jobs.controllers, strict=True)
+            for text in _lost(job.name, [size for _, size in controller.received], decided[job.name])
         ],
         gaps_s=_gaps(shared.faults.kills_s, decided, [*killed, *shared.faults.disturbed_s]),
         restored_s=_gaps([ended_s for _, ended_s in shared.faults.disturbed_s], decided, killed),
         at_most_s=2 * shared.interval_s,
-        answers=sum(heard.answers for heard in shared.jobs.heard),
-        failures=sum(heard.failures for heard in shared.jobs.heard),
+        answers=sum(controller.answers for controller in shared.jobs.controllers),
+        failures=sum(controller.failures for controller in shared.jobs.controllers),
     )
 
 
 def _doubled(job: str, decided: list[Decision], interval_s: float) -> Iterator[str]:
     phase_s = phase_of(job, interval_s)
-    slots = [math.floor((one.at_s - phase_s) / interval_s) for one in decided]
-    for (one, slot), (other, next_slot) in itertools.pairwise(zip(decided, slots, strict=True)):
+    slots = [math.floor((decision.at_s - phase_s) / interval_s) for decision in decided]
+    for (first, slot), (other, next_slot) in itertools.pairwise(zip(decided, slots, strict=True)):
         if slot == next_slot:
-            yield f"{job} at {one.at_s:.3f} and {other.at_s:.3f}"
+            yield f"{job} at {first.at_s:.3f} and {other.at_s:.3f}"
 
 
-def _lost(job: str, told: list[int], decided: list[Decision]) -> Iterator[str]:
-    """Each size that was told is that of a decision, in the order in which they were made."""
-    targets = [target for one in decided for target in one.targets.values()]
+def _lost(job: str, received: list[int], decided: list[Decision]) -> Iterator[str]:
+    """Yield the received sizes that are not those of decisions in the order in which they were made."""
+    targets = [target for decision in decided for target in decision.targets.values()]
     at = 0
-    for size in told:
+    for size in received:
         found = next((index for index in range(at, len(targets)) if targets[index] == size), None)
         if found is None:
-            yield f"{job} was told {size} after {at} decisions"
+            yield f"{job} received {size} after {at} decisions"
         else:
             at = found
 
@@ -247,7 +247,9 @@ def _gaps(
     """From each moment until every job was decided on, where nothing else happened in between."""
     gaps_s = []
     for moment_s in moments_s:
-        later = {job: [one.at_s for one in found if one.at_s > moment_s] for job, found in decided.items()}
+        later = {
+            job: [decision.at_s for decision in found if decision.at_s > moment_s] for job, found in decided.items()
+        }
         if not all(later.values()):
             continue  # The run ended before.
         next_s = max(min(times_s) for times_s in later.values())

@@ -94,7 +94,7 @@ class LoadedJob:
     def close(self) -> None:
         return None
 
-    # ------------------------------------------------------------------------------------------------- what is judged
+    # ------------------------------------------------------------------------------------------------- measurements
 
     @property
     def is_settled(self) -> bool:
@@ -103,12 +103,12 @@ class LoadedJob:
         return self.size == needed_by(self.load) or abs(ratio - 1) <= TOLERANCE
 
     def wrong_changes(self, memory_s: float) -> list[tuple[float, int, int]]:
-        """Changes away from every size that the load asked for within some time before them."""
+        """Changes away from every size that the load needed within some time before them."""
         return [change for change in self.changes if not self._is_right(*change, memory_s)]
 
     def _is_right(self, at_s: float, before: int, after: int, memory_s: float) -> bool:
         needed = {needed_by(load) for load in self._loads_between(at_s - memory_s, at_s)}
-        return any(abs(after - one) < abs(before - one) for one in needed)
+        return any(abs(after - size) < abs(before - size) for size in needed)
 
     def _loads_between(self, from_s: float, until_s: float) -> list[float]:
         ends = [at_s for at_s, _ in self.loads[1:]] + [math.inf]
@@ -122,12 +122,12 @@ def needed_by(load: float) -> int:
     return min(MOST, math.ceil(round(load / TARGET, 9)))
 
 
-class Hearing:
-    """A controller that remembers whose size it was told."""
+class RecordingController:
+    """A controller that records the sizes it receives."""
 
     def __init__(self, inner: HttpController) -> None:
         self._inner = inner
-        self.told: list[tuple[int, int]] = []
+        self.received: list[tuple[int, int]] = []
         """Terms and sizes, each change once."""
         self.answers = 0
         self.failures = 0
@@ -139,8 +139,8 @@ class Hearing:
             self.failures += 1
             raise
         self.answers += 1
-        if reply.size is not None and (not self.told or self.told[-1] != (reply.term, reply.size)):
-            self.told.append((reply.term, reply.size))
+        if reply.size is not None and (not self.received or self.received[-1] != (reply.term, reply.size)):
+            self.received.append((reply.term, reply.size))
         return reply
 
     def close(self) -> None:
@@ -156,9 +156,10 @@ class Jobs:
             LoadedJob(number, load=numbers.choice([1.2, 2.0, 2.7, 4.1]), skew_s=numbers.uniform(-7200, 7200))
             for number in range(count)
         ]
-        self.heard = [Hearing(HttpController(urls, token, job.name, now=job.now)) for job in self.all]
+        self.controllers = [RecordingController(HttpController(urls, token, job.name, now=job.now)) for job in self.all]
         self._agents = [
-            RunningAgent(Agent(job, "work", heard), job) for job, heard in zip(self.all, self.heard, strict=True)
+            RunningAgent(Agent(job, "work", controller), job)
+            for job, controller in zip(self.all, self.controllers, strict=True)
         ]
 
     def start(self) -> None:
@@ -168,8 +169,8 @@ class Jobs:
     def stop(self) -> None:
         for agent in self._agents:
             agent.stop()
-        for heard in self.heard:
-            heard.close()
+        for controller in self.controllers:
+            controller.close()
 
     @property
     def settled(self) -> bool:

@@ -41,9 +41,9 @@ class Proxy:
         with self._lock:
             self._is_cut = True
             ended, self._open = self._open, set()
-        for one in ended:
+        for connection in ended:
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
 
     def restore(self) -> None:
         with self._lock:
@@ -70,8 +70,8 @@ class Proxy:
                 server.close()
                 continue
             pair = _Pair(client, server, self._forget)
-            for one, other in ((client, server), (server, client)):
-                threading.Thread(target=pair.pass_on, args=(one, other), daemon=True).start()
+            for source, target in ((client, server), (server, client)):
+                threading.Thread(target=pair.pass_on, args=(source, target), daemon=True).start()
 
     def _forget(self, *ended: socket.socket) -> None:
         with self._lock:
@@ -98,5 +98,5 @@ class _Pair:
             if self._left:
                 return
         self._forget(*self._ends)
-        for one in self._ends:
-            one.close()
+        for end in self._ends:
+            end.close()

@@ -1,4 +1,4 @@
-"""A service leads when it may, goes on when nobody led since, and lets go when somebody did."""
+"""A service leads while it holds the lease, continues if no other has led since, and otherwise releases its jobs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ LASTS_S = 4.0
 
 
 class Led:
-    """Something that leads, and says what it was told; taking on its jobs may be held up, or fail."""
+    """A service that records its actions; taking on its jobs may be held up, or fail."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.actions: list[str] = []
         self.may_finish = threading.Event()
         self.may_finish.set()
         self.fails_with: Exception | None = None
@@ -31,15 +31,15 @@ class Led:
     def stand_by(self) -> None:
         self.looks += 1
 
-    def lead(self, token: int, goes_on: Callable[[], bool]) -> None:
-        while goes_on() and not self.may_finish.wait(0.001):
+    def lead(self, token: int, may_continue: Callable[[], bool]) -> None:
+        while may_continue() and not self.may_finish.wait(0.001):
             pass
         if self.fails_with is not None:
             raise self.fails_with
-        self.told.append(f"leads {token}" if goes_on() else f"gives up {token}")
+        self.actions.append(f"leads {token}" if may_continue() else f"gives up {token}")
 
     def step_down(self) -> None:
-        self.told.append("steps down")
+        self.actions.append("steps down")
 
 
 class Rivals:
@@ -99,8 +99,8 @@ def rivals() -> Iterator[Rivals]:
 def test_the_first_leads_and_the_other_knows_where_it_is(rivals: Rivals) -> None:
     rivals.pass_time(0, 0, 1)
     rivals.await_leading(0)
-    one, other = rivals.standbys
-    assert (one.token, one.leader_url) == (1, "")
+    first, other = rivals.standbys
+    assert (first.token, first.leader_url) == (1, "")
     assert not other.leads
     assert other.leader_url == "http://127.0.0.1:0"
 
@@ -108,13 +108,13 @@ def test_the_first_leads_and_the_other_knows_where_it_is(rivals: Rivals) -> None
 def test_a_leader_that_is_gone_is_followed_when_its_lease_has_ended(rivals: Rivals) -> None:
     rivals.pass_time(0, 0, 1)
     rivals.pass_time(LASTS_S - 0.1, 1)
-    assert rivals.led[1].told == []
+    assert rivals.led[1].actions == []
     rivals.pass_time(0.1, 1)
     rivals.await_leading(1)
     assert not rivals.leads(0), "by its own clock, though it has not looked since"
     rivals.pass_time(0, 0)
-    assert rivals.led[0].told == ["leads 1", "steps down"]
-    assert rivals.led[1].told == ["leads 2"]
+    assert rivals.led[0].actions == ["leads 1", "steps down"]
+    assert rivals.led[1].actions == ["leads 2"]
 
 
 def test_without_its_database_a_leader_stops_in_time_and_goes_on_afterwards(rivals: Rivals) -> None:
@@ -130,7 +130,7 @@ def test_without_its_database_a_leader_stops_in_time_and_goes_on_afterwards(riva
     rivals.pass_time(0, 0)
     assert rivals.leads(0)
     assert rivals.standbys[0].problem == ""
-    assert rivals.led[0].told == ["leads 1"], "its jobs are as they were"
+    assert rivals.led[0].actions == ["leads 1"], "its jobs are unchanged"
 
 
 def test_it_leads_while_it_takes_on_jobs_and_gives_up_when_it_is_deposed_meanwhile(rivals: Rivals) -> None:
@@ -142,7 +142,7 @@ def test_it_leads_while_it_takes_on_jobs_and_gives_up_when_it_is_deposed_meanwhi
     rivals.pass_time(LASTS_S, 1)
     rivals.await_leading(1)
     rivals.pass_time(0, 0)
-    assert rivals.led[0].told == ["gives up 1", "steps down"]
+    assert rivals.led[0].actions == ["gives up 1", "steps down"]
     assert not rivals.leads(0)
 
 

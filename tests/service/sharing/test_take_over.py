@@ -26,14 +26,14 @@ JOB = JobSpec(
 
 
 class Two:
-    """Two services on one database, stepped by the test; each leads when it is told to."""
+    """Two services on one database, stepped by the test; each leads when the test says so."""
 
     def __init__(self, stack: ExitStack, url: str) -> None:
         self.clock = FakeClock(1.7e9)
         config = ServiceConfig((JOB,), url)
         stores = [open_store(url, now=self.clock.now) for _ in range(2)]
         self.services = [stack.enter_context(Service(config, store, self.clock, leads=False)) for store in stores]
-        # A lease that ends at once: whoever asks gets it.
+        # A lease that ends at once, so that any request for it succeeds.
         self._leases = [store.lease(f"service-{number}", "", 0.0) for number, store in enumerate(stores)]
         self.size = 2
 
@@ -84,7 +84,7 @@ def test_who_takes_over_begins_with_sizes_history_and_what_was_learned(two: Two)
 
     two.clock.advance(INTERVAL_S)
     job = two.lead(1).fleet.job("clicks")
-    assert job.engine.observe().instances["count"].planned == decided.targets["count"], "before any agent is heard of"
+    assert job.engine.observe().instances["count"].planned == decided.targets["count"], "before any agent reports"
     assert len(job.loop.history.observations) == seen
     assert job.loop.policy.snapshot() == learned
     again = job.tick()

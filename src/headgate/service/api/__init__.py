@@ -1,4 +1,4 @@
-"""The HTTP interface, version 1: one file for each kind of thing. All of it is told by ``/openapi.json``."""
+"""The HTTP interface, version 1: one file for each kind of thing; ``/openapi.json`` describes all of it."""
 
 from headgate.service.api.application import make_api, make_service
 

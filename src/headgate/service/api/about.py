@@ -57,7 +57,7 @@ def health_router(service: Service) -> APIRouter:
         """503 when nothing steps the jobs, or a job waits for its decision for far too long."""
         return _status(problem_of(service))
 
-    @made.get("/readyz", summary="Whether it can be asked", responses=_responses("It cannot be asked yet."))
+    @made.get("/readyz", summary="Whether it is ready", responses=_responses("It is not ready yet."))
     def readyz() -> Response:
         """503 while it cannot answer agents: before it runs, when its store is away, and while another leads."""
         why = service.standing_by
@@ -71,7 +71,7 @@ def problem_of(service: Service) -> str:
     if not service.scheduler.is_alive:
         return "nothing steps the jobs."
     if service.standby is not None and not service.standby.is_alive:
-        return "nothing looks whether it leads."
+        return "nothing checks whether it leads."
     overdue_s = service.scheduler.overdue_s()
     if overdue_s > OVERDUE_S:
         return f"a job has waited {overdue_s:.0f} s for its decision."

@@ -1,4 +1,4 @@
-"""How things are answered: JSON that can say everything, and errors in one sentence of plain text."""
+"""Answers of the API: JSON, with numbers that are not finite, and errors as one sentence of plain text."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _DESCRIPTIONS = {
     404: "There is nothing of that name.",
     409: "Another agent has taken the place of this one.",
     413: "What was sent is too long.",
-    421: "Another service leads, whose address the header Headgate-Leader tells, or this one is about to.",
+    421: "Another service leads, whose address is in the header Headgate-Leader, or this one is about to.",
     429: "Too many requests.",
     503: "It cannot be done just now.",
 }
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What the documentation says of errors; those that the gate gives are always among them."""
+    """Return the documentation of error statuses; those of the gate are always included."""
     return {
         status: {"description": _DESCRIPTIONS[status], "content": _SENTENCE}
         for status in sorted({400, 401, 403, 413, 429, *statuses})
@@ -54,12 +54,12 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def json_response(value: JSON, status: int = 200) -> Response:
-    """A value as JSON; numbers that are not finite are told as ``{"$float": "inf"}``."""
+    """A value as JSON; numbers that are not finite are written as ``{"$float": "inf"}``."""
     return Response(to_json(value), status, media_type="application/json")
 
 
 def add_error_handlers(api: FastAPI) -> None:
-    """Have whatever is raised on purpose told in one sentence."""
+    """Answer errors that are raised on purpose with one sentence."""
 
     async def refused(request: Request, error: Exception) -> Response:
         return Response(str(error), _status_of(error), media_type="text/plain")
@@ -81,7 +81,7 @@ def add_error_handlers(api: FastAPI) -> None:
 
 
 def document(api: FastAPI) -> None:
-    """Leave out of the documentation what is answered otherwise here: what is misshapen is a 400, and a sentence."""
+    """Remove status 422 from the documentation: here a malformed request is a 400, with a sentence."""
     usual = api.openapi
 
     def described() -> dict[str, Any]:

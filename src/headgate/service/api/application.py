@@ -1,4 +1,4 @@
-"""Puts the interface together: what is asked of a service, behind its gate."""
+"""Assembles the HTTP interface of a service, with its gate."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from headgate.service.service import Service
 from headgate.service.standby import service_of
 from headgate.service.store import open_store
 
-ABOUT = """Looks after the sizes of streaming jobs: agents report here and are told what is wanted of them; people and
-programs see what was decided and why, and change it while jobs run. Times (`_s`) are seconds, moments (`at_s`) seconds
-since the epoch. A number that is not finite is told as `{"$float": "inf"}`."""
+ABOUT = """Controls the sizes of streaming jobs: agents report here and receive their target sizes; people and programs
+see what was decided and why, and change it while jobs run. Times (`_s`) are seconds, moments (`at_s`) seconds
+since the epoch. A number that is not finite is written as `{"$float": "inf"}`."""
 
 
 def make_service(config: ServiceConfig, *, clock: Clock | None = None) -> FastAPI:
@@ -38,7 +38,7 @@ def make_service(config: ServiceConfig, *, clock: Clock | None = None) -> FastAP
 def make_api(service: Service, now: Callable[[], float] = time.monotonic, *, demo: str = "") -> FastAPI:
     """The interface to a service, and its pages.
 
-    ``now`` is what rates and remembered tokens are counted by; ``demo`` is said on every page of a demonstration.
+    ``now`` is the clock for request rates and remembered tokens; ``demo`` is a notice on every page of a demonstration.
     """
     api = FastAPI(
         title="Headgate",
@@ -70,7 +70,7 @@ def make_api(service: Service, now: Callable[[], float] = time.monotonic, *, dem
     gate: Any = Gate
     callers = Callers(service.store.tokens, now)
     api.add_middleware(gate, callers=callers, rules=lambda: service.access, now=now, shown=shown)
-    # Outermost: a service that stands by has nothing to keep from anybody, and need not look up who asks.
+    # Outermost: a service that stands by has nothing to protect, and need not look up tokens.
     leader_only: Any = LeaderOnly
     api.add_middleware(leader_only, service=service, shown=standing_by)
     return api

@@ -1,4 +1,4 @@
-"""What was decided for a job, and why; and what happened to it."""
+"""The history of a job: its readings, decisions and events, and the stream of new ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def decisions_router(service: Service) -> APIRouter:
         last: LastQuery = 100,
     ) -> Response:
         journal = service.fleet.job(job).journal
-        # Of those that are left out nobody knows how many there are; looking back has an end all the same.
+        # How many of them are filtered out is not known, but the number of decisions read must have a limit.
         most = last if holds and shadows else MOST_READ
         found = [
             decision
@@ -103,7 +103,7 @@ def _of_operator(seen: Observation, operator: str | None) -> JSON:
 
 
 QUIET_S = 15.0
-"""So often a comment is sent where nothing happens: whoever stands between would cut a silent connection."""
+"""Without messages a comment is sent this often, because proxies would cut a silent connection."""
 _EXAMPLE = 'id: 7\nevent: decision\ndata: {"job":"clicks","at_s":1700000000.0,"decision":{"policy":"autopilot"}}\n\n'
 
 

@@ -1,4 +1,4 @@
-"""Jobs and operators: how they stand, what is asked of them, and what of their budget is left."""
+"""Jobs and operators: their state, their objectives, and what is left of their error budgets."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def jobs_router(service: Service) -> APIRouter:
         return json_response(operator_view(found, operator))
 
     @made.get(
-        "/v1/jobs/{job}/objective", response_model=ObjectiveView, responses=problems(404), summary="What is asked of it"
+        "/v1/jobs/{job}/objective", response_model=ObjectiveView, responses=problems(404), summary="Its objective"
     )
     def objective(job: str) -> Response:
         return json_response(objective_view(fleet.job(job)))
@@ -239,7 +239,7 @@ def reports_router(service: Service) -> APIRouter:
         },
     )
     async def report(job: str, operator: str, request: Request) -> Response:
-        """Sizes, the newest reading and what happened, with ages in place of moments: nobody's clock is believed."""
+        """Sizes, the newest reading and events, with ages in place of times: no agent's clock is trusted."""
         text = (await request.body()).decode("utf-8", errors="replace")
         reply = service.fleet.job(job).report(operator, report_from_text(text, service.clock.now()))
         return Response(reply_to_text(reply), media_type="application/json")

@@ -1,4 +1,4 @@
-"""What the interface answers with, for its documentation: names, types and what each of them means."""
+"""The answers of the API, for its documentation: names, types and meanings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ApiModel(BaseModel):
 
 class Sizes(ApiModel):
     planned: int
-    """What the last decision asked for."""
+    """The target of the last decision."""
     requested: int
     ready: int
     """What can take work now."""
@@ -56,9 +56,9 @@ class OperatorView(ApiModel):
     model_config = ConfigDict(json_schema_extra={"examples": [_OPERATOR]})
     name: str
     joined: bool
-    """Whether its agent is heard of."""
-    heard_s: float | None
-    """When its agent was heard of last."""
+    """Whether its agent reports."""
+    reported_s: float | None = Field(alias="heard_s")
+    """When its agent reported last."""
     instances: Sizes | None
     bounds: list[int]
     """The fewest and the most instances."""
@@ -103,14 +103,14 @@ class StateView(BaseModel):
 class ObjectiveView(ApiModel):
     objective: str = Field(examples=["latency p95 < 10s"])
     operators: dict[str, str]
-    """What is asked of each operator."""
+    """The objective of each operator."""
     bounds: dict[str, list[int]]
     prices: dict[str, float]
 
 
 class BudgetView(ApiModel):
     operators: dict[str, dict[str, Any] | None]
-    """The error budget of each operator, as headgate explain tells it; null while nothing is known."""
+    """The error budget of each operator, as headgate explain shows it; null while nothing is known."""
     spending: dict[str, Any] | None
 
 

@@ -229,9 +229,7 @@ def targets_router(service: Service) -> APIRouter:
             change_view(operations.put(who_of(request), job, ChangeKind.BOUNDS, operator, body, wanted.why))
         )
 
-    @made.put(
-        "/v1/jobs/{job}/objective", response_model=ChangeView, responses=answers, summary="Ask something else of it"
-    )
+    @made.put("/v1/jobs/{job}/objective", response_model=ChangeView, responses=answers, summary="Another objective")
     def put_objective(job: str, wanted: ObjectiveRequest, request: Request) -> Response:
         body = {"objective": wanted.objective}
         return json_response(

@@ -1,6 +1,6 @@
 """The simulated jobs of the demonstration: ``python -m headgate.service.demo.engines PLAN``.
 
-Each operator has an agent, which reports to the service and is told its size, over HTTP like any other.
+Each operator has an agent, which reports to the service and receives its size, over HTTP like any other.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from headgate.service.demo.plan import SimulatedJob, demo_jobs
 from headgate.simulation.engine import SimulatedEngine
 
 LOOK_EVERY_S = 0.4
-"""All operators are looked at together, and not more often than this: rates are those between two readings."""
+"""All operators are observed together, at most this often, because rates are measured between two readings."""
 
 
 class PacedEngine:
-    """A simulated engine whose job runs on as time goes by; its operators are looked at from several threads."""
+    """A simulated engine whose job runs on as time goes by; its operators are observed from several threads."""
 
     def __init__(self, engine: SimulatedEngine, clock: Callable[[], float] = time.monotonic) -> None:
         self._engine = engine
@@ -46,7 +46,7 @@ class PacedEngine:
         return self._clock() - self._began_s
 
     def observe(self, operator: str) -> Observation:
-        """What is to be seen of one operator: all that has happened to it since it was last looked at."""
+        """Return everything that has happened to one operator since it was last observed."""
         with self._lock:
             if self._seen is None or self.now() - self._seen.at_s >= LOOK_EVERY_S:
                 self._look()
@@ -77,7 +77,7 @@ class PacedEngine:
 
 
 class OperatorEngine:
-    """What an agent sees of one operator."""
+    """One operator of a simulated job, as its agent observes it."""
 
     def __init__(self, paced: PacedEngine, operator: str) -> None:
         self._paced = paced

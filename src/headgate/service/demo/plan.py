@@ -1,4 +1,4 @@
-"""What the demonstration shows: three jobs whose load rises and falls within minutes."""
+"""The jobs of the demonstration: three whose load rises and falls within minutes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INTERVAL_S = 2.0
 REPORT_EVERY_S = 1.0
 LATE_AFTER_S = 10.0
 STARTUP_S = 5.0
-SAID = (
+NOTICE = (
     "A demonstration: these jobs are simulated, in a process of their own, so that it runs without Spark. They join by "
     "the same contract as any other engine; the service, its policies and this page are what they are in production."
 )
@@ -46,7 +46,7 @@ class SimulatedJob:
     spec: JobSpec
     load: str
     rates_per_s: Mapping[str, float]
-    """Records per second that one instance of each operator gets through."""
+    """Records per second that one instance of each operator processes."""
     trigger_interval_s: float = 1.0
     seed: int = field(default=0)
 
@@ -65,7 +65,7 @@ class SimulatedJob:
 
 
 def demo_jobs() -> tuple[SimulatedJob, ...]:
-    """The jobs, in the order in which they are told of."""
+    """Return the jobs, in the order in which they are shown."""
     objective = parse_objective("latency p95 < 10s")
     quick: Mapping[str, object] = {"scale_in_window_s": 12.0}
     return (
@@ -120,5 +120,5 @@ def demo_jobs() -> tuple[SimulatedJob, ...]:
 
 
 def demo_config() -> ServiceConfig:
-    """A service for these jobs, which keeps everything in memory."""
+    """A service for these jobs, with everything in memory."""
     return ServiceConfig(tuple(job.spec for job in demo_jobs()), store=STORE)

@@ -1,2 +1,1 @@
-"""The dashboard: pages that are made here and kept up to date by a little script, with nothing to build or to load from
-elsewhere."""
+"""The dashboard: pages rendered here and refreshed by a small script; nothing is built or loaded from elsewhere."""

@@ -1,4 +1,4 @@
-"""What a service keeps beside its journal: tokens, the audit log, and the changes in force."""
+"""What a service stores in addition to its journal: tokens, the audit log, and the changes in force."""
 
 from headgate.service.store.store import Store, open_store
 

@@ -1,4 +1,4 @@
-"""The changes in force: what was asked for while jobs run, in place of what the file says."""
+"""The changes in force, made while jobs run in place of what the file says, and the audit log of all changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headgate.service.store.tables import audit, changes
 
 
 class ChangeKind(StrEnum):
-    """What can be changed while a job runs. Beside each: what its name stands for, where there may be several."""
+    """What can be changed while a job runs, with the meaning of a change's name where there may be several."""
 
     PAUSE = "pause"
     """An operator, or all of them (``*``)."""
@@ -53,7 +53,7 @@ class Changes:
         self._now = now
 
     def put_with(self, connection: Connection, change: JobChange) -> None:
-        """Keep a change in place of the one of the same kind and name."""
+        """Save a change in place of the one of the same kind and name."""
         connection.execute(delete(changes).where(_same(change.job, change.kind, change.name)))
         connection.execute(
             insert(changes).values(
@@ -72,11 +72,11 @@ class Changes:
         connection.execute(delete(changes).where(_same(job, kind, name)))
 
     def of(self, job: str) -> tuple[JobChange, ...]:
-        """Those that hold now, oldest first."""
+        """Return the changes of a job that hold now, oldest first."""
         return self._found(changes.c.job == job)
 
     def by_job(self) -> dict[str, tuple[JobChange, ...]]:
-        """Those of all jobs that hold now, oldest first."""
+        """Return the changes of all jobs that hold now, oldest first."""
         found: dict[str, tuple[JobChange, ...]] = {}
         for change in self._found():
             found[change.job] = (*found.get(change.job, ()), change)
@@ -107,13 +107,13 @@ def _same(job: str, kind: ChangeKind, name: str) -> ColumnElement[bool]:
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """One change that somebody made."""
+    """One entry of the audit log."""
 
     number: int
     at_s: Instant
     who: str
     job: str
-    """Empty where it is about the service itself."""
+    """Empty if it concerns the service itself."""
     what: str
     why: str
     before: JSON
@@ -132,7 +132,7 @@ class AuditLog:
     def add_with(
         self, connection: Connection, who: str, job: str, what: str, why: str, before: JSON, after: JSON
     ) -> AuditRecord:
-        """The same in a transaction of somebody else's: a change and its entry are made together, or neither is."""
+        """Add an entry in the transaction of the change itself, so that both are made or neither is."""
         at_s = self._now()
         values = {
             "at_s": at_s,
@@ -147,7 +147,7 @@ class AuditLog:
         return AuditRecord(number, at_s, who, job, what, why, before, after)
 
     def entries(self, *, job: str | None = None, before: int | None = None, last: int = 100) -> list[AuditRecord]:
-        """The newest entries, oldest first; those before a number where one is given."""
+        """Return the newest entries, oldest first; if a number is given, those before it."""
         query = select(audit).order_by(audit.c.number.desc()).limit(last)
         if job is not None:
             query = query.where(audit.c.job == job)

@@ -1,4 +1,4 @@
-"""Opens the store that a URL names, and makes its tables where they are not there yet."""
+"""Opens the store at a URL, and makes its tables if they do not exist yet."""
 
 from __future__ import annotations
 
@@ -52,20 +52,20 @@ class Store:
         self.now = now
         self._lease_engine = lease_engine
         self.fence: Fence | None = None
-        """Asked in every transaction of a service that leads whether it still does."""
+        """Checks in every transaction of a leader that it still leads."""
         self.tokens = Tokens(self.transaction, now)
         self.audit = AuditLog(self.transaction, now)
-        # Who stands by reads them, too, though it may not write.
+        # Without the fence: a standby reads changes as well, though it may not write.
         self.changes = Changes(lambda: self._on(self._engine), now)
 
     def journal_of(self, job: str) -> Journal:
-        """A new writer of a job's journal, to be closed by whoever asked."""
+        """Return a new writer of a job's journal, which the caller closes."""
         return self._journal(job, self.fence)
 
     def following(self) -> JournalFollower:
-        """What others write from now on to the journals of all jobs."""
+        """Return a reader of what others write to the journals of all jobs from now on."""
         reader = self._journal("", None)
-        assert isinstance(reader, JournalReader), "it is asked for only where the store is a database"
+        assert isinstance(reader, JournalReader), "only a store in a database is followed"
         return JournalFollower(reader)
 
     @property
@@ -76,7 +76,7 @@ class Store:
     def lease(self, holder: str, url: str, lasts_s: float) -> Lease:
         """The lease by which one of several services leads that share this store."""
         engine = self._lease_engine
-        assert engine is not None, "it is asked for only where the store is shared"
+        assert engine is not None, "only a shared store has a lease"
         return Lease(lambda: self._on(engine), holder, url, database_now=database_now(engine), lasts_s=lasts_s)
 
     @contextmanager
@@ -114,12 +114,12 @@ _ONLY_ADDED_TO = (
 
 
 def open_in_postgres(url: str, retention: Mapping[str, object] | None, now: Callable[[], float]) -> Store:
-    """Tokens, audit log and changes beside the journal, and the lease, all in one schema of a database."""
+    """Open a store in PostgreSQL: tables, journal and lease are in one schema of a database."""
     database = PostgresDatabase(url)
     try:
         journal = PostgresJournal(database, retention=retention, now=now)
     except UnwritableJournalError as error:
-        # Nothing was to be written yet: it is the address that is wrong, or who asks, or the server is not there.
+        # Nothing has been written yet, so the address or the user is wrong, or the server is not there.
         why = first_line(error.__cause__ or error)
         raise InputError(f"store {database.place} cannot be opened: {why}.") from error
     try:
@@ -186,8 +186,8 @@ def _in_memory(now: Callable[[], float]) -> Store:
     return Store(engine, lambda job, fence: journals.setdefault(job, MemoryJournal()), lambda: None, now)
 
 
-def journal_beside(path: Path) -> Path:
-    """The file with the journals of all jobs, beside that of the store."""
+def journal_path(path: Path) -> Path:
+    """Return the file with the journals of all jobs, next to that of the store."""
     return path.with_name(f"{path.stem}.journal{path.suffix}")
 
 
@@ -198,7 +198,7 @@ def _in_file(path: Path, retention: Mapping[str, object] | None, now: Callable[[
     event.listen(engine, "connect", _set_up)
     try:
         _prepare(engine, f"store {path}")
-        journal = SqliteJournal(journal_beside(path), retention=retention, now=now)
+        journal = SqliteJournal(journal_path(path), retention=retention, now=now)
     except exc.DBAPIError as error:
         engine.dispose()
         raise _sentence(path, error.orig) from error
@@ -209,10 +209,10 @@ def _in_file(path: Path, retention: Mapping[str, object] | None, now: Callable[[
 
 
 def _sentence(path: Path, cause: BaseException | None) -> HeadgateError:
-    """What SQLite says of a fault, in words that tell whose it is."""
+    """Return an error that says what is wrong: the file, its permissions or the disk."""
     if getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
         return InputError(f"{path} is not a store of Headgate: it is not a SQLite database.")
-    # SQLite calls it a fault of the disk when there is no room for what it writes beside the file.
+    # SQLite reports an I/O error if there is no room for its log next to the file.
     free_bytes, problem = shutil.disk_usage(path.parent).free, problem_with_writing(path)
     why = f"the disk is full, {free_bytes} bytes are free" if free_bytes < LEAST_FREE_BYTES else str(cause)
     if problem is not None:
@@ -224,7 +224,7 @@ def _sentence(path: Path, cause: BaseException | None) -> HeadgateError:
 def _set_up(connection: object, record: object) -> None:
     cursor = connection.cursor()  # type: ignore[attr-defined]  # a connection of the driver, which has no type here
     cursor.execute("PRAGMA journal_mode = WAL")
-    # What is kept here is rare and must not be lost, not even when the machine fails.
+    # Writes are rare and must not be lost, not even when the machine fails.
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.close()
 

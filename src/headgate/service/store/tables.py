@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Column, Double, Index, Integer, MetaData, Table, Text
 
 SCHEMA_VERSION = 1
-"""To be raised when an older Headgate could not use the tables."""
+"""Raised when an older Headgate cannot use the tables."""
 VERSION_KEY = "schema"
 
 metadata = MetaData()
@@ -27,7 +27,7 @@ tokens = Table(
     Column("made_s", Double, nullable=False),
     Column("until_s", Double),
 )
-"""Of a token only its digest is kept: who reads the table cannot use it."""
+"""Of a token only its digest is stored, so that reading the table gives no access."""
 
 audit = Table(
     "headgate_audit",
@@ -57,4 +57,4 @@ changes = Table(
     Column("who", Text, nullable=False),
     Column("why", Text, nullable=False),
 )
-"""What was asked for while jobs run, in place of what the file says; one of a kind and name for each job."""
+"""Changes made while jobs run, in place of what the file says; one per job, kind and name."""

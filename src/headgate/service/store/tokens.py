@@ -1,4 +1,4 @@
-"""Tokens: what each may do, kept as digests."""
+"""Tokens and their scopes, stored as digests."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from headgate.core.errors import InputError, UnknownNameError
 from headgate.service.store.tables import tokens
 
 PREFIX = "hg_"
-"""By it a token is known where it should not be, such as in a repository."""
+"""Makes a token recognisable where it should not be, such as in a repository."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}")
 
 
 class Scope(StrEnum):
-    """What a token is good for."""
+    """What the holder of a token may do."""
 
     READ = "read"
     OPERATE = "operate"
-    """Change what jobs are to do, and read."""
+    """Change jobs, and read."""
     AGENT = "agent"
-    """Report for operators, and be told their sizes."""
+    """Report for operators, and receive their sizes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Somebody who is known; the secret itself is kept by nobody but its holder."""
+    """A token without its secret, which only its holder has."""
 
     name: str
     scopes: frozenset[Scope]
@@ -40,7 +40,7 @@ class Token:
     until_s: float | None = None
 
     def may(self, scope: Scope) -> bool:
-        """Who may operate may read."""
+        """Return whether it has a scope; ``operate`` includes ``read``."""
         return scope in self.scopes or (scope is Scope.READ and Scope.OPERATE in self.scopes)
 
 
@@ -52,7 +52,7 @@ def scope_named(name: str) -> Scope:
 
 
 def digest_of(secret: str) -> str:
-    """What is kept of a token. It is 256 random bits, so that a fast digest cannot be tried through."""
+    """Return the digest that is stored. A secret has 256 random bits, so a fast digest is safe against guessing."""
     return hashlib.sha256(secret.encode("utf-8", errors="surrogatepass")).hexdigest()
 
 
@@ -61,20 +61,20 @@ def new_secret() -> str:
 
 
 class Tokens:
-    """The tokens that are known."""
+    """The tokens in a store."""
 
     def __init__(self, transaction: Callable[[], AbstractContextManager[Connection]], now: Callable[[], float]) -> None:
         self._transaction = transaction
         self._now = now
 
     def make(self, name: str, scopes: Collection[Scope], lasts_s: float | None = None) -> str:
-        """Make a token known and give its secret, which is not kept."""
+        """Make a token and return its secret, which is not stored."""
         secret = new_secret()
         self.add(secret, name, scopes, lasts_s)
         return secret
 
     def add(self, secret: str, name: str, scopes: Collection[Scope], lasts_s: float | None = None) -> None:
-        """Make a secret that exists already known as a token."""
+        """Add a token with a given secret."""
         if not _NAME.fullmatch(name):
             raise InputError(f"name {name!r} of a token is not usable; letters, digits, '.', '_', '@' and '-' are.")
         if not scopes:
@@ -104,7 +104,7 @@ class Tokens:
             return [_token(row) for row in connection.execute(select(tokens).order_by(tokens.c.made_s))]
 
     def of_secret(self, secret: str) -> Token | None:
-        """Who holds a secret; ``None`` where nobody does, or not any more."""
+        """Return the token with a secret; ``None`` if there is none, or if it has expired."""
         with self._transaction() as connection:
             row = connection.execute(select(tokens).where(tokens.c.digest == digest_of(secret))).first()
         if row is None or (row.until_s is not None and row.until_s <= self._now()):

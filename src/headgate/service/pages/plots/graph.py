@@ -15,7 +15,7 @@ GAP_X, GAP_Y = 44, 18
 _MARGIN = 3
 _MOST_DOTS = 14
 _MOST_LETTERS = 15
-"""Of a name, beside the word for its state."""
+"""Of a name, next to the word for its state."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,7 @@
     listen();
     document.addEventListener("visibilitychange", refreshSoon);
     window.addEventListener("pagehide", function () { source.close(); });
-    // A page from the history is shown as it was.
+    // A page from the browser's history is shown unchanged.
     window.addEventListener("pageshow", function (event) { if (event.persisted) { listen(); } });
   }
 
