@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.cli.common import say
-from headgate.cli.options import CertificateOption, TokenFileOption, read_token
+from headgate.cli import options
+from headgate.cli.common import argument, option, say
 from headgate.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,45 +20,28 @@ if TYPE_CHECKING:
 
 
 def agent(  # noqa: PLR0913 - one option per thing that a user may say
-    adaptor: Annotated[
-        str,
-        typer.Argument(metavar="ADAPTOR", help="The adaptor's address; with --engine its target.", show_default=False),
-    ],
+    adaptor: Annotated[str, argument("ADAPTOR", "The adaptor's address; with --engine its target.")],
     *,
     service: Annotated[
-        str,
-        typer.Option(metavar="URL", help="The service's address; of several that share a database, all, with commas."),
+        str, option("URL", "The service's address; of several that share a database, all, with commas.")
     ],
-    job: Annotated[str, typer.Option(metavar="NAME", help="The job, as the service knows it.")],
-    operator: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The operator of it that the adaptor stands for.", show_default=False),
-    ] = None,
+    job: Annotated[str, option("NAME", "The job, as the service knows it.")],
+    operator: Annotated[str | None, option("NAME", "The operator of it that the adaptor stands for.")] = None,
     engine: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="An engine of headgate engines in place of an adaptor; reports for all its operators by their names.",
-            show_default=False,
+        option(
+            "NAME",
+            "An engine of headgate engines in place of an adaptor; reports for all its operators by their names.",
         ),
     ] = None,
-    token_file: TokenFileOption = None,
-    certificate: CertificateOption = None,
+    token_file: options.TokenFile = None,
+    certificate: options.Certificate = None,
     fallback: Annotated[
         str | None,
-        typer.Option(
-            metavar="POLICY",
-            help="Decides when the service has not answered for a minute; without it, the size stays.",
-            show_default=False,
-        ),
+        option("POLICY", "Decides when the service has not answered for a minute; without it, the size stays."),
     ] = None,
-    objective: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What the fallback decides by.", show_default=False)
-    ] = None,
-    instances: Annotated[
-        tuple[int, int] | None,
-        typer.Option(metavar="FEWEST MOST", help="What the fallback keeps within.", show_default=False),
-    ] = None,
+    objective: Annotated[str | None, option("TEXT", "What the fallback decides by.")] = None,
+    instances: Annotated[tuple[int, int] | None, option("FEWEST MOST", "What the fallback keeps within.")] = None,
 ) -> None:
     """Report for an engine that is not in Python, and bring it to the size that the service wants.
 
@@ -123,7 +106,7 @@ def _of_engine(name: str, target: str, controller: HttpController) -> tuple[Repo
 def _token(file: Path | None) -> str:
     from headgate.client.client import TOKEN_VARIABLE
 
-    token = os.environ.get(TOKEN_VARIABLE, "").strip() if file is None else read_token(file)
+    token = os.environ.get(TOKEN_VARIABLE, "").strip() if file is None else options.read_token(file)
     if not token:
         raise InputError(f"there is no token: give a file of it by --token-file, or set {TOKEN_VARIABLE}.")
     return token

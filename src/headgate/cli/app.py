@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from headgate import __version__
+from headgate.cli import options
 from headgate.cli.agent import agent
 from headgate.cli.application import application
 from headgate.cli.autoscale_flink import autoscale_flink
 from headgate.cli.cluster import cluster
-from headgate.cli.common import JsonOption, check_target, write_json
+from headgate.cli.common import write_json
 from headgate.cli.demo import demo
 from headgate.cli.doctor import doctor
 from headgate.cli.explain import explain
@@ -64,9 +65,8 @@ def _root(
     """
 
 
-def _print_version(json_file: JsonOption = None) -> None:
+def _print_version(json_file: options.Json = None) -> None:
     """Print the version."""
-    check_target(json_file)
     if json_file is None:
         typer.echo(__version__)
     else:

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headgate.cli import options
 from headgate.cli.common import (
-    JsonOption,
-    check_target,
+    argument,
     chosen_settings,
     duration_s,
     make_console,
+    option,
     prepare_folder,
     say,
     write_json,
 )
 from headgate.cli.interrupts import message_when_stopped
-from headgate.cli.options import GuardOption, PolicyOption, SetOption, SettingsFileOption
 from headgate.cli.outputs import Outputs, write_live_report
 from headgate.core.errors import InputError
 from headgate.core.extras import require
@@ -42,84 +42,49 @@ FORMS = ("parquet", "json")
 
 
 def run(  # noqa: PLR0913 - one parameter per option
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The application; headgate app list names them.")],
+    name: Annotated[str, argument("NAME", "The application; headgate app list names them.")],
     *,
-    source: Annotated[str, typer.Option(metavar="kafka|embedded", help="Where its records come from.")] = "kafka",
-    workload: Annotated[
-        str | None,
-        typer.Option(metavar="WORKLOAD", help="What arrives when, as for headgate load.", show_default=False),
-    ] = None,
+    source: Annotated[str, option("kafka|embedded", "Where its records come from.")] = "kafka",
+    workload: Annotated[str | None, option("WORKLOAD", "What arrives when, as for headgate load.")] = None,
     seconds: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION",
-            help="How much of the workload; with --no-load, how long to run.",
-            show_default=False,
-        ),
+        str | None, option("DURATION", "How much of the workload; with --no-load, how long to run.")
     ] = None,
-    speed: Annotated[str, typer.Option(metavar="X", help="How fast the workload's time passes, 1 to 1000.")] = "1",
-    keys: Annotated[int, typer.Option(metavar="N", min=1, help="How many different keys.")] = 1000,
-    skew: Annotated[float, typer.Option(metavar="S", min=0, help="Key k is as frequent as 1/k^S.")] = 0.0,
-    seed: Annotated[int, typer.Option(metavar="K", min=0, help="Makes the records repeatable.")] = 0,
+    speed: Annotated[str, option("X", "How fast the workload's time passes, 1 to 1000.")] = "1",
+    keys: options.Keys = 1000,
+    skew: Annotated[float, option("S", "Key k is as frequent as 1/k^S.", min=0)] = 0.0,
+    seed: options.RecordsSeed = 0,
     no_load: Annotated[bool, typer.Option("--no-load", help="Others send the records to the topic.")] = False,
-    objective: Annotated[str, typer.Option(metavar="TEXT", help="The objective to meet.")] = "latency p95 < 10s",
-    executors: Annotated[str, typer.Option(metavar="LO..HI", help="The fewest and the most executors.")] = "1..4",
-    policy: PolicyOption = None,
-    setting: SetOption = None,
-    guard: GuardOption = None,
-    settings: SettingsFileOption = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Gets everything; one that holds a run goes on with it.", show_default=False
-        ),
-    ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Spark's checkpoint, if not in the folder.", show_default=False),
-    ] = None,
-    results: Annotated[str, typer.Option(metavar="parquet|json", help="How results are written.")] = "parquet",
-    output_topic: Annotated[
-        str | None, typer.Option(metavar="TOPIC", help="Gets the results too.", show_default=False)
-    ] = None,
-    topic: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOPIC", help="The topic to read; one of its own is made if not given.", show_default=False
-        ),
-    ] = None,
+    objective: Annotated[str, option("TEXT", "The objective to meet.")] = "latency p95 < 10s",
+    executors: Annotated[str, option("LO..HI", "The fewest and the most executors.")] = "1..4",
+    policy: options.Policy = None,
+    setting: options.Set = None,
+    guard: options.Guard = None,
+    settings: options.SettingsFile = None,
+    folder: Annotated[Path | None, option("FOLDER", "Gets everything; one that holds a run goes on with it.")] = None,
+    checkpoint: Annotated[Path | None, option("FOLDER", "Spark's checkpoint, if not in the folder.")] = None,
+    results: Annotated[str, option("parquet|json", "How results are written.")] = "parquet",
+    output_topic: Annotated[str | None, option("TOPIC", "Gets the results too.")] = None,
+    topic: Annotated[str | None, option("TOPIC", "The topic to read; one of its own is made if not given.")] = None,
     bootstrap: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="A broker of your own; otherwise that of headgate kafka, started if needed.",
-            show_default=False,
-        ),
+        str | None, option("HOST:PORT", "A broker of your own; otherwise that of headgate kafka, started if needed.")
     ] = None,
-    master: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="A Spark cluster of your own; otherwise one for this run.", show_default=False
-        ),
-    ] = None,
+    master: Annotated[str | None, option("URL", "A Spark cluster of your own; otherwise one for this run.")] = None,
     state_partitions: Annotated[
-        str,
-        typer.Option(metavar="LO..HI", help="Over how many partitions state is spread; more when that pays."),
+        str, option("LO..HI", "Over how many partitions state is spread; more when that pays.")
     ] = "2..8",
-    trigger: Annotated[str, typer.Option(metavar="DURATION", help="Time between batches, at least.")] = "1s",
-    interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between decisions.")] = "2s",
+    trigger: Annotated[str, option("DURATION", "Time between batches, at least.")] = "1s",
+    interval: Annotated[str, option("DURATION", "Time between decisions.")] = "2s",
     record_cost: Annotated[
         str,
-        typer.Option(
-            metavar="DURATION",
-            help="Each record waits so long, as for a service elsewhere: then also executors that share a few cores "
-            "add up.",
+        option(
+            "DURATION",
+            "Each record waits so long, as for a service elsewhere: then also executors that share a few cores add up.",
         ),
     ] = "0s",
     check: Annotated[
         bool, typer.Option("--check", help="Compare the results with a batch computation over the same records.")
     ] = False,
-    json_file: JsonOption = None,
+    json_file: options.Json = None,
 ) -> None:
     """Run an application under a load, scale it to its objective, and account for every record.
 
@@ -141,7 +106,6 @@ def run(  # noqa: PLR0913 - one parameter per option
     from headgate.apps.running.plan import ApplicationRunPlan
     from headgate.core.objective import parse_objective
 
-    check_target(json_file)
     application = find_application(name)
     decides, chosen, guards = chosen_settings(policy, settings, setting, guard)
     fewest, most = _bounds("--executors", executors)
@@ -383,7 +347,7 @@ application.command()(run)
 
 
 @application.command("list")
-def list_applications(json_file: JsonOption = None) -> None:
+def list_applications(json_file: options.Json = None) -> None:
     """List the applications: what each computes, where it is from, its data, and whether it keeps state.
 
     [bold]Examples[/bold]
@@ -394,7 +358,6 @@ def list_applications(json_file: JsonOption = None) -> None:
     from headgate.cli.tables import print_table
 
     if json_file is not None:
-        check_target(json_file)
         write_json([application.to_json() for application in APPLICATIONS], json_file)
         return
     rows: list[dict[str, JSON]] = [

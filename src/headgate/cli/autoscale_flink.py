@@ -7,24 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.cli.common import (
-    JsonOption,
-    check_target,
-    chosen_settings,
-    duration_s,
-    make_console,
-    say,
-    write_json,
-)
-from headgate.cli.options import (
-    ConstraintsOption,
-    GuardOption,
-    PolicyOption,
-    RulesOption,
-    SetOption,
-    SettingsFileOption,
-    ShadowOption,
-)
+from headgate.cli import options
+from headgate.cli.common import check_target, chosen_settings, duration_s, make_console, option, say, write_json
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError
 from headgate.core.objective import DEFAULT_MAX_INSTANCES
@@ -41,47 +25,28 @@ LOOK_EVERY_S = 0.2
 
 def autoscale_flink(  # noqa: PLR0913 - one parameter per option
     *,
-    url: Annotated[str, typer.Option(metavar="URL", help="Flink's REST address, which is that of its web page.")],
-    job: Annotated[str, typer.Option(metavar="NAME", help="The job by its name, or by its number.")],
-    objective: Annotated[str, typer.Option(metavar="TEXT", help="The objective to meet.")] = "latency p95 < 10s",
-    policy: PolicyOption = None,
-    setting: SetOption = None,
-    guard: GuardOption = None,
-    settings: SettingsFileOption = None,
-    rules: RulesOption = None,
-    constraints: ConstraintsOption = None,
-    fewest: Annotated[int, typer.Option("--min", metavar="N", min=1, help="The fewest instances of an operator.")] = 1,
-    most: Annotated[
-        int, typer.Option("--max", metavar="N", min=1, help="The most; Flink's own limits hold too.")
-    ] = DEFAULT_MAX_INSTANCES,
-    price: Annotated[
-        float | None,
-        typer.Option(metavar="X", min=0, help="What a slot costs for an hour, for limits on cost.", show_default=False),
-    ] = None,
-    provider: Annotated[
-        str, typer.Option(metavar="local|kubernetes|none", help="Who starts and stops TaskManagers.")
-    ] = "none",
-    deployment: Annotated[
-        str | None,
-        typer.Option(metavar="NS/NAME", help="On Kubernetes: the Deployment of TaskManagers.", show_default=False),
-    ] = None,
-    interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between decisions.")] = "5s",
-    seconds: Annotated[
-        str | None,
-        typer.Option(metavar="DURATION", help="How long to go on; until Ctrl-C if not given.", show_default=False),
-    ] = None,
+    url: Annotated[str, option("URL", "Flink's REST address, which is that of its web page.")],
+    job: Annotated[str, option("NAME", "The job by its name, or by its number.")],
+    objective: Annotated[str, option("TEXT", "The objective to meet.")] = "latency p95 < 10s",
+    policy: options.Policy = None,
+    setting: options.Set = None,
+    guard: options.Guard = None,
+    settings: options.SettingsFile = None,
+    rules: options.Rules = None,
+    constraints: options.Constraints = None,
+    fewest: Annotated[int, option("N", "The fewest instances of an operator.", "--min", min=1)] = 1,
+    most: Annotated[int, option("N", "The most; Flink's own limits hold too.", "--max", min=1)] = DEFAULT_MAX_INSTANCES,
+    price: Annotated[float | None, option("X", "What a slot costs for an hour, for limits on cost.", min=0)] = None,
+    provider: Annotated[str, option("local|kubernetes|none", "Who starts and stops TaskManagers.")] = "none",
+    deployment: Annotated[str | None, option("NS/NAME", "On Kubernetes: the Deployment of TaskManagers.")] = None,
+    interval: Annotated[str, option("DURATION", "Time between decisions.")] = "5s",
+    seconds: Annotated[str | None, option("DURATION", "How long to go on; until Ctrl-C if not given.")] = None,
     recommend: Annotated[bool, typer.Option("--recommend", help="Decide and write down, and change nothing.")] = False,
-    shadow: ShadowOption = None,
-    journal: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Keeps what was seen, decided and learned.", show_default=False),
-    ] = None,
-    metrics_port: Annotated[
-        int | None,
-        typer.Option(metavar="PORT", help="Where Prometheus can read how the job fares.", show_default=False),
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="K", min=0, help="Makes decisions repeatable.")] = 0,
-    json_file: JsonOption = None,
+    shadow: options.Shadow = None,
+    journal: Annotated[Path | None, option("FILE", "Keeps what was seen, decided and learned.")] = None,
+    metrics_port: Annotated[int | None, option("PORT", "Where Prometheus can read how the job fares.")] = None,
+    seed: Annotated[int, option("K", "Makes decisions repeatable.", min=0)] = 0,
+    json_file: options.Json = None,
 ) -> None:
     """Scale the vertices of a running Flink job to its objective, from outside.
 

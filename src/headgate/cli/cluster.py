@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.cli.common import JsonOption, check_target, make_console, say, write_json
+from headgate.cli import options
+from headgate.cli.common import make_console, option, say, write_json
 from headgate.cli.detached_view import print_status, print_stopped
 from headgate.core.types import JSON
 
@@ -22,10 +23,8 @@ DEFAULT_SLOTS = 8
 
 @cluster.command()
 def up(
-    slots: Annotated[
-        int, typer.Option(metavar="N", help="How many one-core executors it offers at most.")
-    ] = DEFAULT_SLOTS,
-    json_file: JsonOption = None,
+    slots: Annotated[int, option("N", "How many one-core executors it offers at most.")] = DEFAULT_SLOTS,
+    json_file: options.Json = None,
 ) -> None:
     """Start a cluster that goes on until [bold]headgate cluster down[/bold].
 
@@ -33,7 +32,6 @@ def up(
     """
     from headgate.local.spark import cluster as local
 
-    check_target(json_file)
     with make_console(stderr=True).status("starting a Spark master and a worker"):
         state = local.up(slots)
     if json_file is not None:
@@ -43,24 +41,22 @@ def up(
 
 
 @cluster.command()
-def status(json_file: JsonOption = None) -> None:
+def status(json_file: options.Json = None) -> None:
     """Say whether a cluster is up, and where.
 
     The exit code is 1 if one should be up and is gone.
     """
     from headgate.local.spark import cluster as local
 
-    check_target(json_file)
     none_is_up = "no cluster is up; start one with: headgate cluster up"
     print_status(local.status(), json_file, none_is_up, _status_text, _as_json)
 
 
 @cluster.command()
-def down(json_file: JsonOption = None) -> None:
+def down(json_file: options.Json = None) -> None:
     """Stop the cluster and everything that runs on it; fine when none is up."""
     from headgate.local.spark import cluster as local
 
-    check_target(json_file)
     print_stopped(local.down(), json_file, "cluster")
 
 

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -26,16 +26,6 @@ STANDARD_OUTPUT = "-"
 LEAST_COLUMNS = 40
 """The least width assumed: some terminals report none."""
 _DATABASE = b"SQLite format 3"
-
-JsonOption = Annotated[
-    str | None,
-    typer.Option(
-        "--json",
-        metavar="[FILE]",
-        help="Write the result as JSON to FILE, or to standard output where no file is given.",
-        show_default=False,
-    ),
-]
 
 
 # --------------------------------------------------------------------------------------------------------------- JSON
@@ -110,6 +100,16 @@ def prepare_folder(option: str, folder: Path) -> None:
 
 
 # -------------------------------------------------------------------------------------------------------------- input
+
+
+def option(metavar: str, meaning: str, *names: str, **more: Any) -> Any:
+    """Declare an option by its value's name and its meaning; ``names`` if it is not called like its parameter."""
+    return typer.Option(*names, metavar=metavar, help=meaning, **more)
+
+
+def argument(metavar: str, meaning: str, **more: Any) -> Any:
+    """Declare an argument by its name and its meaning."""
+    return typer.Argument(metavar=metavar, help=meaning, **more)
 
 
 def duration_s(option: str, text: str) -> float:

@@ -5,19 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from headgate.cli.common import (
-    JsonOption,
-    check_target,
-    duration_s,
-    key_values,
-    make_console,
-    prepare_folder,
-    write_json,
-)
+from headgate.cli import options
+from headgate.cli.common import duration_s, key_values, make_console, option, prepare_folder, write_json
 from headgate.cli.interrupts import message_when_stopped
-from headgate.cli.options import SetOption
 from headgate.cli.outputs import Outputs, write_live_report
 from headgate.core.extras import require
 from headgate.core.plugins import DEFAULT_POLICY
@@ -30,15 +20,11 @@ if TYPE_CHECKING:
 
 def demo(
     *,
-    seconds: Annotated[str, typer.Option(metavar="DURATION", help="How long the load lasts; at least 40s.")] = "240s",
-    policy: Annotated[
-        str, typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.")
-    ] = DEFAULT_POLICY,
-    setting: SetOption = None,
-    output: Annotated[Path, typer.Option(metavar="FOLDER", help="Gets report.html and journal.db.")] = Path(
-        "headgate-demo"
-    ),
-    json_file: JsonOption = None,
+    seconds: Annotated[str, option("DURATION", "How long the load lasts; at least 40s.")] = "240s",
+    policy: Annotated[str, option("NAME", "Who decides; headgate policies lists them.")] = DEFAULT_POLICY,
+    setting: options.Set = None,
+    output: Annotated[Path, option("FOLDER", "Gets report.html and journal.db.")] = Path("headgate-demo"),
+    json_file: options.Json = None,
 ) -> None:
     """Watch a real Spark job being scaled as its load rises and falls.
 
@@ -55,7 +41,6 @@ def demo(
     require("a demo", "pyspark", *report_packages())
     from headgate.lab.demo import DemoPlan, run_demo
 
-    check_target(json_file)
     plan = DemoPlan(
         directory=output,
         seconds=duration_s("--seconds", seconds),

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate import __version__
-from headgate.cli.common import JsonOption, check_target, counted, make_console, say, write_json
+from headgate.cli import options
+from headgate.cli.common import counted, make_console, option, say, write_json
 from headgate.core.errors import HeadgateError, InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -24,23 +25,15 @@ _SIGNS = {"ok": "[green]ok[/green]", "warning": "[yellow]note[/yellow]", "proble
 def doctor(
     *,
     only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CHECK", help="Look at this only; may be given several times.", show_default="everything"),
+        list[str] | None, option("CHECK", "Look at this only; may be given several times.", show_default="everything")
     ] = None,
-    kafka: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="A broker that should answer.", show_default=False)
-    ] = None,
-    service: Annotated[
-        str | None, typer.Option(metavar="URL", help="A service that should answer.", show_default=False)
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A service's file that should be right.", show_default=False)
-    ] = None,
+    kafka: Annotated[str | None, option("HOST:PORT", "A broker that should answer.")] = None,
+    service: Annotated[str | None, option("URL", "A service that should answer.")] = None,
+    config: Annotated[Path | None, option("FILE", "A service's file that should be right.")] = None,
     port: Annotated[
-        list[int] | None,
-        typer.Option(metavar="PORT", help="A port that should be free; may be repeated.", show_default="8420"),
+        list[int] | None, option("PORT", "A port that should be free; may be repeated.", show_default="8420")
     ] = None,
-    json_file: JsonOption = None,
+    json_file: options.Json = None,
 ) -> None:
     """Check Java, Spark, Kafka, ports, clock, versions and permissions for problems.
 
@@ -53,7 +46,6 @@ def doctor(
     """
     from headgate.local.checkup.finding import FindingStatus
 
-    check_target(json_file)
     checks = _checks(kafka, service, config, port)
     for name in only or ():
         if name not in checks:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.cli.common import JsonOption, check_target, make_console, write_json
-from headgate.cli.options import JobOption, JournalArgument, RunOption
+from headgate.cli import options
+from headgate.cli.common import check_target, make_console, option, write_json
 from headgate.core.errors import InputError
 from headgate.core.types import Severity
 from headgate.core.units import format_duration
@@ -42,15 +42,13 @@ KIND_STYLES = {
 
 
 def explain(
-    journal: JournalArgument,
-    last: Annotated[
-        int, typer.Option("--last", min=1, metavar="N", help="Explain the last N changes and stopped changes.")
-    ] = 20,
-    run: RunOption = None,
-    job: JobOption = None,
+    journal: options.Journal,
+    last: Annotated[int, option("N", "Explain the last N changes and stopped changes.", "--last", min=1)] = 20,
+    run: options.Run = None,
+    job: options.JobOfJournal = None,
     whole: Annotated[bool, typer.Option("--all", help="Explain the whole run.")] = False,
     shadows: Annotated[bool, typer.Option("--shadows", help="Show where shadow policies differed.")] = False,
-    json_file: JsonOption = None,
+    json_file: options.Json = None,
 ) -> None:
     """Explain what was decided, when, and why.
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.cli.common import JsonOption, check_target, duration_s, make_console, prepare_folder, say, write_json
+from headgate.cli import options
+from headgate.cli.common import argument, duration_s, make_console, option, prepare_folder, say, write_json
 from headgate.cli.detached_view import print_status, print_stopped
 from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.kafka import BootstrapOption, own_broker
@@ -27,48 +28,23 @@ RECORDS, RESULTS = "records.json", "results"
 
 
 def run(  # noqa: PLR0913 - one parameter per option
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", help="click-fraud, nexmark-1, nexmark-3, nexmark-5 or slow-middle.", show_default=False
-        ),
-    ],
+    name: Annotated[str, argument("NAME", "click-fraud, nexmark-1, nexmark-3, nexmark-5 or slow-middle.")],
     *,
-    source: Annotated[str, typer.Option(metavar="kafka|built-in", help="Where its records come from.")] = "kafka",
-    topic: Annotated[
-        str | None, typer.Option(metavar="TOPIC", help="The topic to read, from its beginning.", show_default=False)
-    ] = None,
+    source: Annotated[str, option("kafka|built-in", "Where its records come from.")] = "kafka",
+    topic: Annotated[str | None, option("TOPIC", "The topic to read, from its beginning.")] = None,
     bootstrap: BootstrapOption = None,
     workload: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WORKLOAD", help="Built in: which records, as for headgate load.", show_default="constant:1000"
-        ),
+        str | None, option("WORKLOAD", "Built in: which records, as for headgate load.", show_default="constant:1000")
     ] = None,
-    seconds: Annotated[
-        str | None,
-        typer.Option(metavar="DURATION", help="Built in: how much of the workload.", show_default="1m"),
-    ] = None,
-    keys: Annotated[int, typer.Option(metavar="N", min=1, help="Built in: how many different keys.")] = 1000,
-    seed: Annotated[int, typer.Option(metavar="K", min=0, help="Built in: makes the records repeatable.")] = 0,
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Gets the results; without one they are let go, on Kafka.", show_default=False
-        ),
-    ] = None,
-    job: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What the job is called.", show_default="as the application")
-    ] = None,
-    parallelism: Annotated[int, typer.Option(metavar="N", help="How many instances each step begins with.")] = 1,
-    cost: Annotated[
-        str, typer.Option(metavar="DURATION", help="What a record takes in the middle of slow-middle.")
-    ] = "1ms",
+    seconds: Annotated[str | None, option("DURATION", "Built in: how much of the workload.", show_default="1m")] = None,
+    keys: Annotated[int, option("N", "Built in: how many different keys.", min=1)] = 1000,
+    seed: Annotated[int, option("K", "Built in: makes the records repeatable.", min=0)] = 0,
+    folder: Annotated[Path | None, option("FOLDER", "Gets the results; without one they are let go, on Kafka.")] = None,
+    job: Annotated[str | None, option("NAME", "What the job is called.", show_default="as the application")] = None,
+    parallelism: Annotated[int, option("N", "How many instances each step begins with.")] = 1,
+    cost: Annotated[str, option("DURATION", "What a record takes in the middle of slow-middle.")] = "1ms",
     savepoint: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="Go on where a job of this application was stopped, as Flink says.", show_default=False
-        ),
+        str | None, option("URL", "Go on where a job of this application was stopped, as Flink says.")
     ] = None,
     check: Annotated[
         bool,
@@ -76,13 +52,8 @@ def run(  # noqa: PLR0913 - one parameter per option
             "--check", help="Read what there is now, wait for the end, and compare the results with a batch of Spark."
         ),
     ] = False,
-    url: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="A Flink cluster of your own instead of the one that is up here.", show_default=False
-        ),
-    ] = None,
-    json_file: JsonOption = None,
+    url: Annotated[str | None, option("URL", "A Flink cluster of your own instead of the one that is up here.")] = None,
+    json_file: options.Json = None,
 ) -> None:
     """Run an application in Flink SQL.
 
@@ -99,7 +70,6 @@ def run(  # noqa: PLR0913 - one parameter per option
     from headgate.apps.flink.submission import submit
     from headgate.core.errors import UnknownNameError
 
-    check_target(json_file)
     if name not in PROGRAMS:
         raise UnknownNameError("Flink application", name, PROGRAMS)
     address = (url or own_cluster()).rstrip("/")
@@ -156,10 +126,10 @@ def own_cluster() -> str:
 
 
 def _refuse_given(workload: str | None, seconds: str | None) -> None:
-    for option, value in (("--workload", workload), ("--seconds", seconds)):
+    for name, value in (("--workload", workload), ("--seconds", seconds)):
         if value is not None:
             raise InputError(
-                f"{option} {value!r} does not go with --source kafka; send records with headgate load, or take "
+                f"{name} {value!r} does not go with --source kafka; send records with headgate load, or take "
                 "--source built-in."
             )
 
@@ -246,11 +216,9 @@ DEFAULT_SLOTS = 2
 
 @flink.command()
 def up(
-    taskmanagers: Annotated[
-        int, typer.Option(metavar="N", help="How many TaskManagers it begins with.")
-    ] = DEFAULT_TASKMANAGERS,
-    slots: Annotated[int, typer.Option(metavar="N", help="How many slots a TaskManager has.")] = DEFAULT_SLOTS,
-    json_file: JsonOption = None,
+    taskmanagers: Annotated[int, option("N", "How many TaskManagers it begins with.")] = DEFAULT_TASKMANAGERS,
+    slots: Annotated[int, option("N", "How many slots a TaskManager has.")] = DEFAULT_SLOTS,
+    json_file: options.Json = None,
 ) -> None:
     """Start a cluster that goes on until [bold]headgate flink down[/bold].
 
@@ -260,7 +228,6 @@ def up(
     """
     from headgate.local import flink as local
 
-    check_target(json_file)
     with make_console(stderr=True).status("starting a Flink JobManager and TaskManagers"):
         state = local.up(taskmanagers, slots)
     if json_file is not None:
@@ -270,24 +237,22 @@ def up(
 
 
 @flink.command()
-def status(json_file: JsonOption = None) -> None:
+def status(json_file: options.Json = None) -> None:
     """Say whether a cluster is up, where, and with how many TaskManagers.
 
     The exit code is 1 if one should be up and is gone.
     """
     from headgate.local import flink as local
 
-    check_target(json_file)
     none_is_up = "no Flink cluster is up; start one with: headgate flink up"
     print_status(local.status(), json_file, none_is_up, _status_text, _as_json)
 
 
 @flink.command()
-def down(json_file: JsonOption = None) -> None:
+def down(json_file: options.Json = None) -> None:
     """Stop the cluster with all its jobs and their checkpoints; fine when none is up."""
     from headgate.local import flink as local
 
-    check_target(json_file)
     print_stopped(local.down(), json_file, "Flink cluster")
 
 

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from headgate.cli.common import JsonOption, check_target, counted, make_console, say, write_json
+from headgate.cli import options
+from headgate.cli.common import argument, counted, make_console, option, say, write_json
 from headgate.cli.detached_view import print_stopped
 from headgate.core.errors import EngineError, InputError
 from headgate.core.extras import require
@@ -17,21 +18,15 @@ kafka = typer.Typer(
     rich_markup_mode="rich",
 )
 
-BootstrapOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="HOST:PORT", help="A broker of your own instead of the one that is up here.", show_default=False
-    ),
-]
+BootstrapOption = Annotated[str | None, option("HOST:PORT", "A broker of your own instead of the one that is up here.")]
 
 
 @kafka.command()
 def up(
     port: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, max=65535, help="Where it listens; otherwise a free port is taken."),
+        int | None, option("N", "Where it listens; otherwise a free port is taken.", min=1, max=65535)
     ] = None,
-    json_file: JsonOption = None,
+    json_file: options.Json = None,
 ) -> None:
     """Start a broker that goes on until [bold]headgate kafka down[/bold].
 
@@ -41,7 +36,6 @@ def up(
     require("a broker", "confluent_kafka", "psutil")
     from headgate.local import kafka as local
 
-    check_target(json_file)
     local.fetch_broker()  # Its progress line and the one below would write over each other.
     with make_console(stderr=True).status("starting a Kafka broker"):
         state = local.up(port)
@@ -52,7 +46,7 @@ def up(
 
 
 @kafka.command()
-def status(bootstrap: BootstrapOption = None, json_file: JsonOption = None) -> None:
+def status(bootstrap: BootstrapOption = None, json_file: options.Json = None) -> None:
     """Say whether a broker is up, which release it is, and what topics it has.
 
     The exit code is 1 if it should be up and does not answer.
@@ -61,7 +55,6 @@ def status(bootstrap: BootstrapOption = None, json_file: JsonOption = None) -> N
       [cyan]headgate kafka status[/cyan]
       [cyan]headgate kafka status --bootstrap 127.0.0.1:9092[/cyan]
     """
-    check_target(json_file)
     found = _ask(bootstrap)
     if json_file is not None:
         write_json(found, json_file)
@@ -74,18 +67,17 @@ def status(bootstrap: BootstrapOption = None, json_file: JsonOption = None) -> N
 
 
 @kafka.command()
-def down(json_file: JsonOption = None) -> None:
+def down(json_file: options.Json = None) -> None:
     """Stop the broker and forget what is in its topics; fine when none is up."""
     from headgate.local import kafka as local
 
-    check_target(json_file)
     print_stopped(local.down(), json_file, "broker")
 
 
 @kafka.command()
 def topic(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The topic to make.", show_default=False)],
-    partitions: Annotated[int, typer.Option(metavar="N", help="How many partitions it has.")] = 1,
+    name: Annotated[str, argument("NAME", "The topic to make.")],
+    partitions: Annotated[int, option("N", "How many partitions it has.")] = 1,
     bootstrap: BootstrapOption = None,
 ) -> None:
     """Make a topic.
@@ -101,7 +93,7 @@ def topic(
 
 
 @kafka.command()
-def connector(json_file: JsonOption = None) -> None:
+def connector(json_file: options.Json = None) -> None:
     """Print the jars of Spark's Kafka connector, as [bold]spark.jars[/bold] wants them.
 
     The connector of the installed Spark's version is taken, else the newest that works, which is then said on standard
@@ -112,7 +104,6 @@ def connector(json_file: JsonOption = None) -> None:
     """
     from headgate.local.connector import find_connector
 
-    check_target(json_file)
     found = find_connector()
     if json_file is not None:
         jars = [str(jar) for jar in found.jars]

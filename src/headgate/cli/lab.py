@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headgate.cli import options
 from headgate.cli.common import (
     STANDARD_OUTPUT,
-    JsonOption,
+    argument,
     check_target,
     make_console,
+    option,
     progress_bar,
     say,
     write_json,
@@ -32,7 +34,7 @@ from headgate.core.units import format_duration
 FORMAT_VERSION = 1
 
 
-def traces(json_file: JsonOption = None) -> None:
+def traces(json_file: options.Json = None) -> None:
     """List the public traces that trace:NAME knows, and where those can be had that are not at hand.
 
     They are looked for in the folder that HEADGATE_TRACES names, or in ../shared/data.
@@ -46,7 +48,6 @@ def traces(json_file: JsonOption = None) -> None:
 
     from headgate.workloads.trace_sources import how_to_get, known_traces
 
-    check_target(json_file)
     known = known_traces()
     if json_file is not None:
         rows = [
@@ -88,7 +89,7 @@ lab = typer.Typer(
 
 
 @lab.command("list")
-def list_scenarios(json_file: JsonOption = None) -> None:
+def list_scenarios(json_file: options.Json = None) -> None:
     """List the experiments."""
     from headgate.cli.tables import print_described
     from headgate.lab.scenario import broken_packages, named_experiments, scenarios
@@ -98,7 +99,6 @@ def list_scenarios(json_file: JsonOption = None) -> None:
     for sentence in broken_packages():
         say(f"headgate: {sentence}", stderr=True)
     if json_file is not None:
-        check_target(json_file)
         write_json([{"name": name, "summary": summary} for name, summary in known], json_file)
         return
     print_described(known, make_console())
@@ -106,27 +106,22 @@ def list_scenarios(json_file: JsonOption = None) -> None:
 
 @lab.command()
 def run(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME|FILE", help="Which experiment; headgate lab list names them. Or a file.")
-    ],
+    name: Annotated[str, argument("NAME|FILE", "Which experiment; headgate lab list names them. Or a file.")],
     *,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Gets the results of a file or of the league; one that was stopped goes on.",
+        option(
+            "DIR",
+            "Gets the results of a file or of the league; one that was stopped goes on.",
             show_default="lab/NAME-TIME",
         ),
     ] = None,
     master: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="A Spark cluster to spread a file's runs over.", show_default="local[*]"),
+        str | None, option("URL", "A Spark cluster to spread a file's runs over.", show_default="local[*]")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run the league in small.")] = False,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.", show_default=False)
-    ] = None,
-    json_file: JsonOption = None,
+    report: options.Report = None,
+    json_file: options.Json = None,
 ) -> None:
     """Run one experiment and show its table: a named one, next to the figures of its source document, or a file
     of your own, which headgate lab new writes.
@@ -140,8 +135,6 @@ def run(
     from headgate.lab.scenario_report import write_scenario_report
     from headgate.render.page import require_plotly
 
-    check_target(json_file)
-    check_target(report)
     if (named := find_named_experiment(name)) is not None:
         run_named(named, out, master or "local[*]", report, json_file, is_quick=quick)
         return
@@ -180,7 +173,7 @@ def _print(found: Scenario, outcome: ScenarioOutcome) -> None:
 
 @lab.command()
 def new(
-    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="The file to write.")] = Path("experiment.yaml"),
+    file: Annotated[Path, argument("[FILE]", "The file to write.")] = Path("experiment.yaml"),
 ) -> None:
     """Write a commented experiment file to start from; it runs as it is.
 
@@ -192,7 +185,7 @@ def new(
 
 
 @lab.command()
-def schema(json_file: JsonOption = None) -> None:
+def schema(json_file: options.Json = None) -> None:
     """Print the JSON schema of experiment files, for editors that complete and check by it.
 
     [bold]Example[/bold]
@@ -200,7 +193,6 @@ def schema(json_file: JsonOption = None) -> None:
     """
     from headgate.lab.experiments.document import json_schema
 
-    check_target(json_file)
     write_json(json_schema(), json_file or STANDARD_OUTPUT)
 
 

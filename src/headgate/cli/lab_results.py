@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.cli.common import JsonOption, check_target, key_values, make_console, write_json
+from headgate.cli import options
+from headgate.cli.common import argument, check_target, key_values, make_console, option, write_json
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError
 from headgate.core.extras import require
@@ -55,33 +56,19 @@ _SHOWN = {"late %": "late_records_pct", "p95 s": "latency_p95_s", "rescales": "r
 
 
 def results(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a lab run.", show_default=False)],
+    folder: Annotated[Path, argument("DIR", "The folder of a lab run.")],
     where: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="LABEL=VALUE",
-            help="Only some: workload, job, objective or policy; * stands for anything; may be repeated.",
-            show_default=False,
-        ),
+        option("LABEL=VALUE", "Only some: workload, job, objective or policy; * stands for anything; may be repeated."),
     ] = None,
-    sort: Annotated[
-        str | None,
-        typer.Option(metavar="FIGURE", help="The least of a figure first.", show_default="met, then cost"),
-    ] = None,
-    against: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Another lab run to compare with, as the earlier one.", show_default=False),
-    ] = None,
+    sort: Annotated[str | None, option("FIGURE", "The least of a figure first.", show_default="met, then cost")] = None,
+    against: Annotated[Path | None, option("DIR", "Another lab run to compare with, as the earlier one.")] = None,
     rank: Annotated[
         bool, typer.Option("--rank", help="Rank policies over all contests, by cost where the objective is met.")
     ] = False,
-    csv_file: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write all figures as CSV.", show_default=False)
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.", show_default=False)
-    ] = None,
-    json_file: JsonOption = None,
+    csv_file: Annotated[Path | None, option("FILE", "Write all figures as CSV.", "--csv")] = None,
+    report: options.Report = None,
+    json_file: options.Json = None,
 ) -> None:
     """Show what a lab run came to, also while it is under way or after it was stopped.
 

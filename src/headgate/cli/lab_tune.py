@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from headgate.cli import options
 from headgate.cli.common import (
-    JsonOption,
-    check_target,
     duration_s,
     key_values,
     make_console,
+    option,
     prepare_folder,
     progress_bar,
     say,
     write_json,
 )
 from headgate.cli.interrupts import message_when_stopped
-from headgate.cli.options import bounded_objective
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.extras import require
@@ -39,95 +38,60 @@ E = TypeVar("E", bound="StrEnum")
 
 def tune(  # noqa: PLR0913 - one parameter per option
     *,
-    workload: Annotated[str, typer.Option(metavar="SPEC", help="What arrives, as for headgate simulate.")],
+    workload: Annotated[str, option("SPEC", "What arrives, as for headgate simulate.")],
     service_rate: Annotated[
         str,
-        typer.Option(
-            metavar="RATE|MODEL|APP|FILE",
-            help="Records per second that one instance processes; or a service model, a measured application, "
+        option(
+            "RATE|MODEL|APP|FILE",
+            "Records per second that one instance processes; or a service model, a measured application, "
             "or a model file of headgate mst.",
         ),
     ],
-    policy: Annotated[str, typer.Option(metavar="NAME", help="Whose settings.")] = DEFAULT_POLICY,
-    objective: Annotated[
-        str, typer.Option(metavar="TEXT", help="The objective to meet, as for headgate simulate.")
-    ] = "latency p95 < 10s",
+    policy: Annotated[str, option("NAME", "Whose settings.")] = DEFAULT_POLICY,
+    objective: Annotated[str, option("TEXT", "The objective to meet, as for headgate simulate.")] = "latency p95 < 10s",
     seconds: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION", help="How much of the load is used.", show_default="all of a load with an end"
-        ),
+        str | None, option("DURATION", "How much of the load is used.", show_default="all of a load with an end")
     ] = None,
-    held_back: Annotated[
-        str, typer.Option(metavar="SHARE", help="The last part of the load, which the search does not see.")
-    ] = "30%",
-    validate: Annotated[
-        str | None,
-        typer.Option(metavar="SPEC", help="Another load to be held back instead.", show_default=False),
-    ] = None,
-    parts: Annotated[int, typer.Option(metavar="N", min=1, help="Parts that the search's load is cut into.")] = 4,
-    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each part, with other noise.")] = 3,
+    held_back: Annotated[str, option("SHARE", "The last part of the load, which the search does not see.")] = "30%",
+    validate: Annotated[str | None, option("SPEC", "Another load to be held back instead.")] = None,
+    parts: Annotated[int, option("N", "Parts that the search's load is cut into.", min=1)] = 4,
+    seeds: Annotated[int, option("N", "Runs of each part, with other noise.", min=1)] = 3,
     only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Search this setting; may be repeated.", show_default="all that can be"),
+        list[str] | None, option("NAME", "Search this setting; may be repeated.", show_default="all that can be")
     ] = None,
-    fix: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Keep a setting at a value; may be repeated.", show_default=False),
-    ] = None,
-    ranges: Annotated[
-        list[str] | None,
-        typer.Option("--range", metavar="NAME=LOW..HIGH", help="Search a setting there.", show_default=False),
-    ] = None,
+    fix: Annotated[list[str] | None, option("NAME=VALUE", "Keep a setting at a value; may be repeated.")] = None,
+    ranges: Annotated[list[str] | None, option("NAME=LOW..HIGH", "Search a setting there.", "--range")] = None,
     guards: Annotated[bool, typer.Option("--guards", help="Search the settings of the guards too.")] = False,
-    trials: Annotated[int, typer.Option(metavar="N", min=1, help="Settings that are tried.")] = 64,
-    search: Annotated[str, typer.Option(metavar="optuna|recursive-random", help="How they are chosen.")] = "optuna",
+    trials: Annotated[int, option("N", "Settings that are tried.", min=1)] = 64,
+    search: Annotated[str, option("optuna|recursive-random", "How they are chosen.")] = "optuna",
     minimise: Annotated[
         str | None,
-        typer.Option(
-            metavar="both|cost",
-            help="Cost and what is missed, weighed against each other; or the cost of what keeps the objective.",
+        option(
+            "both|cost",
+            "Cost and what is missed, weighed against each other; or the cost of what keeps the objective.",
             show_default="both; cost with recursive-random",
         ),
     ] = None,
     prune: Annotated[
         str,
-        typer.Option(
-            metavar="sure|half|no",
-            help="Stop trials early that cannot win any more; or the worse half after each part; or none.",
+        option(
+            "sure|half|no", "Stop trials early that cannot win any more; or the worse half after each part; or none."
         ),
     ] = "sure",
-    price: Annotated[
-        float | None, typer.Option(metavar="PRICE", help="What an instance costs for an hour.", show_default=False)
-    ] = None,
-    min_instances: Annotated[
-        int | None, typer.Option("--min", metavar="N", help="Never fewer instances.", show_default="1")
-    ] = None,
-    max_instances: Annotated[
-        int | None, typer.Option("--max", metavar="N", help="Never more instances.", show_default="10")
-    ] = None,
-    startup: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Time until a new instance can work.", show_default="0s")
-    ] = None,
-    interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between two decisions.")] = "5s",
-    model: Annotated[
-        str | None, typer.Option(metavar="queue|micro-batch", help="How the job works.", show_default="queue")
-    ] = None,
-    readings: Annotated[
-        str, typer.Option(metavar="HOW", help="What is seen of micro-batches: spark, kafka or perfect.")
-    ] = "spark",
-    seed: Annotated[int, typer.Option(metavar="K", min=0, help="Makes the search repeatable.")] = 0,
-    master: Annotated[str, typer.Option(metavar="URL", help="A Spark cluster to spread the runs over.")] = "local[*]",
+    price: options.Price = None,
+    min_instances: options.Min = None,
+    max_instances: options.Max = None,
+    startup: Annotated[str | None, option("DURATION", "Time until a new instance can work.", show_default="0s")] = None,
+    interval: Annotated[str, option("DURATION", "Time between two decisions.")] = "5s",
+    model: Annotated[str | None, option("queue|micro-batch", "How the job works.", show_default="queue")] = None,
+    readings: options.Readings = "spark",
+    seed: Annotated[int, option("K", "Makes the search repeatable.", min=0)] = 0,
+    master: Annotated[str, option("URL", "A Spark cluster to spread the runs over.")] = "local[*]",
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Gets everything; one that was stopped goes on.", show_default="a new one in lab"
-        ),
+        Path | None, option("DIR", "Gets everything; one that was stopped goes on.", show_default="a new one in lab")
     ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.", show_default=False)
-    ] = None,
-    json_file: JsonOption = None,
+    report: options.Report = None,
+    json_file: options.Json = None,
 ) -> None:
     """Find settings of a policy that suit a load, and say how sure the gain is on load the search did not see.
 
@@ -152,14 +116,12 @@ def tune(  # noqa: PLR0913 - one parameter per option
     from headgate.runtime.model_file import SETTING as MODEL_FILE
     from headgate.runtime.objective_file import text_or_file
 
-    check_target(json_file)
-    check_target(report)
     if search not in SEARCHES:
         raise UnknownNameError("search", search, SEARCHES)
     home = Path()
     fixed = key_values("--fix", fix or [])
     space = search_space(policy, guards=guards, only=only or (), fix=fixed, ranges=key_values("--range", ranges or []))
-    goal = bounded_objective(text_or_file(objective).priced(price), min_instances, max_instances)
+    goal = options.bounded_objective(text_or_file(objective).priced(price), min_instances, max_instances)
     job = job_of(service_rate, startup, model, readings, home)
     lasting_s = None if seconds is None else duration_s("--seconds", seconds)
     load = offered(workload, lasting_s, home)

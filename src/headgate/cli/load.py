@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headgate.cli.common import JsonOption, check_target, duration_s, make_console, say, write_json
+from headgate.cli import options
+from headgate.cli.common import argument, duration_s, make_console, option, say, write_json
 from headgate.cli.interrupts import INTERRUPTED, stopped_by_signals
 from headgate.cli.kafka import BootstrapOption, own_broker
 from headgate.cli.outputs import Outputs
@@ -21,30 +22,20 @@ if TYPE_CHECKING:
 
 
 def load(  # noqa: PLR0913 - one parameter per option
-    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="What arrives when, one of those above.")],
+    workload: Annotated[str, argument("WORKLOAD", "What arrives when, one of those above.")],
     *,
-    to: Annotated[str, typer.Option(metavar="kafka:TOPIC", help="Where the records go.")],
-    app: Annotated[str, typer.Option(metavar="NAME", help="Whose records they are.")] = "numbered",
+    to: Annotated[str, option("kafka:TOPIC", "Where the records go.")],
+    app: Annotated[str, option("NAME", "Whose records they are.")] = "numbered",
     seconds: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION", help="How much of the workload; all of it where it has an end.", show_default=False
-        ),
+        str | None, option("DURATION", "How much of the workload; all of it where it has an end.")
     ] = None,
-    speed: Annotated[
-        str, typer.Option(metavar="X", help="1 to 1000 times as fast, or max: as fast as they are accepted.")
-    ] = "1",
-    keys: Annotated[int, typer.Option(metavar="N", min=1, help="How many different keys.")] = 1000,
-    skew: Annotated[
-        float, typer.Option(metavar="S", min=0, help="Key k is as frequent as 1/k^S: 0 is even, 1 is as words are.")
-    ] = 0.0,
-    seed: Annotated[int, typer.Option(metavar="K", min=0, help="Makes the records repeatable.")] = 0,
-    event_start: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Event time of the start, ISO 8601; now if not given.", show_default=False),
-    ] = None,
+    speed: Annotated[str, option("X", "1 to 1000 times as fast, or max: as fast as they are accepted.")] = "1",
+    keys: options.Keys = 1000,
+    skew: Annotated[float, option("S", "Key k is as frequent as 1/k^S: 0 is even, 1 is as words are.", min=0)] = 0.0,
+    seed: options.RecordsSeed = 0,
+    event_start: Annotated[str | None, option("TIME", "Event time of the start, ISO 8601; now if not given.")] = None,
     bootstrap: BootstrapOption = None,
-    json_file: JsonOption = None,
+    json_file: options.Json = None,
 ) -> None:
     """Send the records of a workload to a topic, each when it is due.
 
@@ -77,7 +68,6 @@ def load(  # noqa: PLR0913 - one parameter per option
     from headgate.workloads.load import Load, parse_speed
     from headgate.workloads.replay import Replay
 
-    check_target(json_file)
     require("a load for topics", "confluent_kafka", "psutil")
     topic = _topic(to)
     lasting_s = None if seconds is None else duration_s("--seconds", seconds)

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headgate.cli import options
 from headgate.cli.common import (
-    JsonOption,
+    argument,
     check_target,
     duration_s,
     make_console,
+    option,
     prepare_folder,
     say,
     write_json,
@@ -34,33 +36,24 @@ if TYPE_CHECKING:
 def mst(  # noqa: PLR0913 - one option per thing that a user may say about a measurement
     app: Annotated[
         str | None,
-        typer.Argument(
-            metavar="APP",
-            help="The job to measure: steady-job, one of headgate app list, or FILE.py:FUNCTION of your own.",
-        ),
+        argument("APP", "The job to measure: steady-job, one of headgate app list, or FILE.py:FUNCTION of your own."),
     ] = None,
     *,
     every: Annotated[bool, typer.Option("--all", help="Measure every application, one after the other.")] = False,
-    executors: Annotated[str, typer.Option(metavar="SIZES", help="Which sizes to measure, such as 1,2,4.")] = "1,2,4",
+    executors: Annotated[str, option("SIZES", "Which sizes to measure, such as 1,2,4.")] = "1,2,4",
     validate: Annotated[
-        str, typer.Option(metavar="SIZES", help="Further sizes, to choose between the two models.", show_default=False)
+        str, option("SIZES", "Further sizes, to choose between the two models.", show_default=False)
     ] = "",
-    cost: Annotated[str, typer.Option(metavar="DURATION", help="How long a record of steady-job takes.")] = "20ms",
-    partitions: Annotated[int, typer.Option(metavar="N", help="Tasks per batch.")] = 12,
-    batch: Annotated[str, typer.Option(metavar="DURATION", help="About how long a batch takes.")] = "2s",
-    timeout: Annotated[str, typer.Option(metavar="DURATION", help="How long one size may take to settle.")] = "2m",
+    cost: Annotated[str, option("DURATION", "How long a record of steady-job takes.")] = "20ms",
+    partitions: Annotated[int, option("N", "Tasks per batch.")] = 12,
+    batch: Annotated[str, option("DURATION", "About how long a batch takes.")] = "2s",
+    timeout: Annotated[str, option("DURATION", "How long one size may take to settle.")] = "2m",
     save: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="The model file, mst-APP.json if not given; with --all their folder, mst if not given.",
-            show_default=False,
-        ),
+        option("PATH", "The model file, mst-APP.json if not given; with --all their folder, mst if not given."),
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write an HTML page with the curves.", show_default=False)
-    ] = None,
-    json_file: JsonOption = None,
+    plot: Annotated[Path | None, option("FILE", "Write an HTML page with the curves.")] = None,
+    json_file: options.Json = None,
 ) -> None:
     """Measure the throughput that a real Spark job sustains at most, by its number of executors.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headgate.cli.common import duration_s
+from headgate.cli.common import argument, check_target, duration_s, option
 from headgate.core.errors import InputError, StateError, cause_of
 from headgate.core.objective import Objective
 from headgate.core.plugins import DEFAULT_POLICY
@@ -19,78 +19,62 @@ if TYPE_CHECKING:
     from headgate.workloads.contract import Workload
 
 
-PolicyOption = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="The policy; headgate policies lists them.", show_default=DEFAULT_POLICY),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A setting of the policy; may be repeated.", show_default=False),
-]
-GuardOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="A setting of the guards; may be repeated.", show_default=False),
-]
-SettingsFileOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="A policy with its settings and guards, as headgate lab tune writes them.",
-        show_default=False,
-    ),
-]
-RulesOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="A rule file that decides instead of a policy.", show_default=False),
-]
-ConstraintsOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="A rule file of constraints, for any policy.", show_default=False),
-]
-ShadowOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME", help="A policy that decides too and never acts; may be repeated.", show_default=False),
-]
+def checked(context: typer.Context, target: Path | str | None) -> Path | str | None:
+    """Refuse a file that cannot be written before the command starts."""
+    if not context.resilient_parsing:  # Not while a shell completes the line.
+        check_target(target)
+    return target
 
 
-ServiceOption = Annotated[
+Json = Annotated[
     str | None,
-    typer.Option(
-        metavar="URL[,URL]",
-        help="The service, or several of which one leads; HEADGATE_SERVICE, or port 8420 here, where not given.",
-        show_default=False,
+    option(
+        "[FILE]",
+        "Write the result as JSON to FILE, or to standard output where no file is given.",
+        "--json",
+        callback=checked,
     ),
 ]
-TokenFileOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="A file with the token; HEADGATE_TOKEN where not given. Reading on the service's machine needs none.",
-        show_default=False,
-    ),
+Policy = Annotated[str | None, option("NAME", "The policy; headgate policies lists them.", show_default=DEFAULT_POLICY)]
+Set = Annotated[list[str] | None, option("KEY=VALUE", "A setting of the policy; may be repeated.", "--set")]
+Guard = Annotated[list[str] | None, option("KEY=VALUE", "A setting of the guards; may be repeated.")]
+SettingsFile = Annotated[
+    Path | None, option("FILE", "A policy with its settings and guards, as headgate lab tune writes them.")
 ]
-CertificateOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", help="The certificate to trust, where it is not generally trusted.", show_default=False
-    ),
-]
-WhyOption = Annotated[str, typer.Option(metavar="TEXT", help="The reason, stored in the audit trail.")]
-JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The name of the job.", show_default=False)]
+Rules = Annotated[Path | None, option("FILE", "A rule file that decides instead of a policy.")]
+Constraints = Annotated[Path | None, option("FILE", "A rule file of constraints, for any policy.")]
+Shadow = Annotated[list[str] | None, option("NAME", "A policy that decides too and never acts; may be repeated.")]
 
-JournalArgument = Annotated[Path, typer.Argument(metavar="JOURNAL", help="The journal's file.", show_default=False)]
-RunOption = Annotated[
-    int | None,
-    typer.Option("--run", metavar="NUMBER", help="Which run; the newest where not given.", show_default=False),
-]
-JobOption = Annotated[
+Report = Annotated[Path | None, option("FILE", "Write an HTML report with plots.", callback=checked)]
+Price = Annotated[float | None, option("PRICE", "What an instance costs for an hour.")]
+Min = Annotated[int | None, option("N", "Never fewer instances.", "--min", show_default="1")]
+Max = Annotated[int | None, option("N", "Never more instances.", "--max", show_default="10")]
+Keys = Annotated[int, option("N", "How many different keys.", min=1)]
+RecordsSeed = Annotated[int, option("K", "Makes the records repeatable.", min=0)]
+Readings = Annotated[str, option("HOW", "What is seen of micro-batches: spark, kafka or perfect.")]
+
+
+Service = Annotated[
     str | None,
-    typer.Option(
-        "--job",
-        metavar="NAME",
-        help="Which job, in a journal of several; the one that began a run last where not given.",
-        show_default=False,
+    option(
+        "URL[,URL]", "The service, or several of which one leads; HEADGATE_SERVICE, or port 8420 here, where not given."
     ),
+]
+TokenFile = Annotated[
+    Path | None,
+    option(
+        "FILE", "A file with the token; HEADGATE_TOKEN where not given. Reading on the service's machine needs none."
+    ),
+]
+Certificate = Annotated[Path | None, option("FILE", "The certificate to trust, where it is not generally trusted.")]
+Why = Annotated[str, option("TEXT", "The reason, stored in the audit trail.")]
+Job = Annotated[str, argument("JOB", "The name of the job.")]
+
+Journal = Annotated[Path, argument("JOURNAL", "The journal's file.")]
+Run = Annotated[int | None, option("NUMBER", "Which run; the newest where not given.", "--run")]
+JobOfJournal = Annotated[
+    str | None,
+    option("NAME", "Which job, in a journal of several; the one that began a run last where not given.", "--job"),
 ]
 
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headgate.cli import options
 from headgate.cli.common import (
     STANDARD_OUTPUT,
-    JsonOption,
-    check_target,
+    argument,
     duration_s,
     make_console,
+    option,
     prepare_folder,
     say,
     write_json,
@@ -29,11 +30,11 @@ pipeline = typer.Typer(
     no_args_is_help=True, help="Several jobs joined by topics, scaled together.", rich_markup_mode="rich"
 )
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A pipeline file, YAML.", show_default=False)]
+FileArgument = Annotated[Path, argument("FILE", "A pipeline file, YAML.")]
 
 
 @pipeline.command()
-def check(file: FileArgument, json_file: JsonOption = None) -> None:
+def check(file: FileArgument, json_file: options.Json = None) -> None:
     """Say whether a pipeline file is valid, and everything that is wrong with it. Nothing is started.
 
     Every error has its line and column; the exit code is 2 if there is one.
@@ -43,7 +44,6 @@ def check(file: FileArgument, json_file: JsonOption = None) -> None:
     """
     from headgate.documents import DocumentError
 
-    check_target(json_file)
     try:
         found = _read(file)
     except DocumentError as errors:
@@ -63,7 +63,7 @@ def check(file: FileArgument, json_file: JsonOption = None) -> None:
 
 
 @pipeline.command()
-def schema(json_file: JsonOption = None) -> None:
+def schema(json_file: options.Json = None) -> None:
     """Print the JSON schema of pipeline files, for editors that complete and check by it.
 
     [bold]Example[/bold]
@@ -71,7 +71,6 @@ def schema(json_file: JsonOption = None) -> None:
     """
     from headgate.pipelines.document import json_schema
 
-    check_target(json_file)
     write_json(json_schema(), json_file or STANDARD_OUTPUT)
 
 
@@ -79,33 +78,22 @@ def schema(json_file: JsonOption = None) -> None:
 def run(
     file: FileArgument,
     *,
-    policy: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who decides, instead of what the file says.", show_default=False)
-    ] = None,
+    policy: Annotated[str | None, option("NAME", "Who decides, instead of what the file says.")] = None,
     seconds: Annotated[
-        str | None,
-        typer.Option(metavar="DURATION", help="How long the load lasts, instead of what the file says."),
+        str | None, option("DURATION", "How long the load lasts, instead of what the file says.")
     ] = None,
     master: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="A Spark cluster of your own; one on this machine where not given."),
+        str | None, option("URL", "A Spark cluster of your own; one on this machine where not given.")
     ] = None,
     bootstrap: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="A broker of your own; one on this machine where not given."),
+        str | None, option("HOST:PORT", "A broker of your own; one on this machine where not given.")
     ] = None,
     checkpoints: Annotated[
         str | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Where queries note how far they are, for a later run to go on; all workers must reach it.",
-            show_default=False,
-        ),
+        option("FOLDER", "Where queries note how far they are, for a later run to go on; all workers must reach it."),
     ] = None,
-    output: Annotated[Path, typer.Option(metavar="FOLDER", help="Gets report.html, journal.db and logs.")] = Path(
-        "headgate-pipeline"
-    ),
-    json_file: JsonOption = None,
+    output: Annotated[Path, option("FOLDER", "Gets report.html, journal.db and logs.")] = Path("headgate-pipeline"),
+    json_file: options.Json = None,
 ) -> None:
     """Run a pipeline: several Spark applications joined by topics, each scaled as the objective end to end needs.
 
@@ -124,7 +112,6 @@ def run(
     from headgate.pipelines.report import write_pipeline_report
     from headgate.pipelines.run import PipelineRunPlan, run_pipeline
 
-    check_target(json_file)
     found = _changed(_read(file), policy, None if seconds is None else duration_s("--seconds", seconds))
     _require_servers(master, bootstrap)
     prepare_folder("--output", output)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from headgate.cli.common import JsonOption, check_target, make_console, write_json
+from headgate.cli import options
+from headgate.cli.common import argument, make_console, option, write_json
 from headgate.core.errors import StateError
 from headgate.core.types import JSON
 
@@ -39,7 +40,7 @@ policies = typer.Typer(cls=_PoliciesGroup, rich_markup_mode="rich")
 
 
 @policies.callback(invoke_without_command=True)
-def _list(context: typer.Context, json_file: JsonOption = None) -> None:
+def _list(context: typer.Context, json_file: options.Json = None) -> None:
     """List the policies, or show one with its settings and what it has learned.
 
     [bold]Examples[/bold]
@@ -58,16 +59,12 @@ def _list(context: typer.Context, json_file: JsonOption = None) -> None:
 
 @policies.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Which policy.")],
+    name: Annotated[str, argument("NAME", "Which policy.")],
     state: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Show what it has learned instead of its settings: a snapshot, or the journal of a run.",
-            show_default=False,
-        ),
+        option("FILE", "Show what it has learned instead of its settings: a snapshot, or the journal of a run."),
     ] = None,
-    json_file: JsonOption = None,
+    json_file: options.Json = None,
 ) -> None:
     """Show one policy with all its settings, or what it has learned.
 
@@ -78,7 +75,6 @@ def show(
     from headgate.policies import policy_class
     from headgate.runtime.past import read_state
 
-    check_target(json_file)
     described = _described(policy_class(name).name)
     learned = None if state is None else read_state(state, described["name"])
     if json_file is not None:
@@ -185,7 +181,7 @@ def _as_typed(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def engines(json_file: JsonOption = None) -> None:
+def engines(json_file: options.Json = None) -> None:
     """List the engines: those that come with Headgate, and those that installed packages bring.
 
     [bold]Examples[/bold]
@@ -204,7 +200,7 @@ def engines(json_file: JsonOption = None) -> None:
     list_described({*own_engines(), *brought}, described, json_file, hint, first=[spark])
 
 
-def forecasters(json_file: JsonOption = None) -> None:
+def forecasters(json_file: options.Json = None) -> None:
     """List the load forecasters.
 
     [bold]Examples[/bold]
@@ -230,7 +226,6 @@ def list_described(
     first: Sequence[dict[str, Any]] = (),
 ) -> None:
     """Print or write what is known of each name; one that cannot be loaded is reported and does not hide the rest."""
-    check_target(json_file)
     found, broken = [*first], []
     for name in sorted(names):
         try:

@@ -8,11 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from headgate.cli.common import JsonOption, check_target, duration_s, make_console, progress_bar, write_json
+from headgate.cli import options
+from headgate.cli.common import check_target, duration_s, make_console, option, progress_bar, write_json
 from headgate.cli.interrupts import message_when_stopped
-from headgate.cli.options import JobOption, JournalArgument, RunOption
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import Objective
@@ -29,43 +27,33 @@ DEFAULT_POLICIES = ("autopilot", "hpa", "reactive")
 
 
 def replay(  # noqa: PLR0913 - one parameter per option
-    journal: JournalArgument,
+    journal: options.Journal,
     *,
     policy: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="A policy that might have decided; may be repeated.",
+        option(
+            "NAME",
+            "A policy that might have decided; may be repeated.",
             show_default="the one that acted, autopilot, hpa, reactive",
         ),
     ] = None,
     setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="POLICY.KEY=VALUE", help="A setting of a policy; may be repeated."),
+        list[str] | None, option("POLICY.KEY=VALUE", "A setting of a policy; may be repeated.", "--set")
     ] = None,
     objective: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="The objective, as text or a YAML file.", show_default="as the run was"),
+        str | None, option("TEXT", "The objective, as text or a YAML file.", show_default="as the run was")
     ] = None,
-    price: Annotated[
-        float | None, typer.Option(metavar="PRICE", help="What an instance costs for an hour.", show_default=False)
-    ] = None,
+    price: options.Price = None,
     begin: Annotated[
-        str | None,
-        typer.Option("--from", metavar="WHEN", help="Only from then on: 2h after the start, or 2024-05-01T14:00."),
+        str | None, option("WHEN", "Only from then on: 2h after the start, or 2024-05-01T14:00.", "--from")
     ] = None,
-    end: Annotated[str | None, typer.Option("--to", metavar="WHEN", help="Only until then.")] = None,
-    operator: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Which operator, in a run of several.", show_default=False),
-    ] = None,
-    run: RunOption = None,
-    job: JobOption = None,
-    seed: Annotated[int, typer.Option(metavar="K", min=0, help="Makes randomness repeatable.")] = 0,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.", show_default=False)
-    ] = None,
-    json_file: JsonOption = None,
+    end: Annotated[str | None, option("WHEN", "Only until then.", "--to")] = None,
+    operator: Annotated[str | None, option("NAME", "Which operator, in a run of several.")] = None,
+    run: options.Run = None,
+    job: options.JobOfJournal = None,
+    seed: Annotated[int, option("K", "Makes randomness repeatable.", min=0)] = 0,
+    report: options.Report = None,
+    json_file: options.Json = None,
 ) -> None:
     """Estimate what another policy would have done with a job whose run is in a journal.
 

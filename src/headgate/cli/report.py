@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from headgate.cli.common import check_target
-from headgate.cli.options import JobOption, JournalArgument, RunOption
+from headgate.cli import options
+from headgate.cli.common import check_target, option
 
 
 def report(
-    journal: JournalArgument,
-    html: Annotated[Path, typer.Option("--html", metavar="FILE", help="Where to write the report.")],
-    run: RunOption = None,
-    job: JobOption = None,
+    journal: options.Journal,
+    html: Annotated[Path, option("FILE", "Where to write the report.", "--html")],
+    run: options.Run = None,
+    job: options.JobOfJournal = None,
 ) -> None:
     """Write an HTML report of a run in a journal.
 

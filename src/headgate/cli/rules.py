@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headgate.cli.common import STANDARD_OUTPUT, JsonOption, check_target, make_console, write_json
+from headgate.cli import options
+from headgate.cli.common import STANDARD_OUTPUT, argument, check_target, make_console, option, write_json
 from headgate.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,20 +16,15 @@ if TYPE_CHECKING:
 
 rules = typer.Typer(no_args_is_help=True, help="Check and show rule files.", rich_markup_mode="rich")
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A rule file, YAML or JSON.", show_default=False)]
+FileArgument = Annotated[Path, argument("FILE", "A rule file, YAML or JSON.")]
 OperatorOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--operator",
-        metavar="NAME",
-        help="An operator of the job, may be repeated; rules for others are errors then.",
-        show_default=False,
-    ),
+    option("NAME", "An operator of the job, may be repeated; rules for others are errors then.", "--operator"),
 ]
 
 
 @rules.command()
-def check(file: FileArgument, operator: OperatorOption = None, json_file: JsonOption = None) -> None:
+def check(file: FileArgument, operator: OperatorOption = None, json_file: options.Json = None) -> None:
     """Say whether a rule file is valid, and everything that is wrong with it.
 
     Every error has its line and column; the exit code is 2 if there is one.
@@ -62,7 +58,7 @@ def show(
     file: FileArgument,
     operator: OperatorOption = None,
     yaml: Annotated[bool, typer.Option("--yaml", help="Print the rules as YAML, every key in its place.")] = False,
-    json_file: JsonOption = None,
+    json_file: options.Json = None,
 ) -> None:
     """Tell in words what a rule file does; or print it as YAML, or as JSON.
 
@@ -86,7 +82,7 @@ def show(
 
 
 @rules.command()
-def schema(json_file: JsonOption = None) -> None:
+def schema(json_file: options.Json = None) -> None:
     """Print the JSON schema of rule files, for editors that complete and check by it.
 
     [bold]Example[/bold]
@@ -94,7 +90,6 @@ def schema(json_file: JsonOption = None) -> None:
     """
     from headgate.rules.document import json_schema
 
-    check_target(json_file)
     write_json(json_schema(), json_file or STANDARD_OUTPUT)
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.cli.common import STANDARD_OUTPUT, JsonOption, check_target, counted, say, write_json
+from headgate.cli import options
+from headgate.cli.common import STANDARD_OUTPUT, argument, counted, option, say, write_json
 from headgate.core.extras import require
 
 if TYPE_CHECKING:
@@ -16,20 +17,15 @@ if TYPE_CHECKING:
 
 
 def serve(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What the service is to look after.")] = Path(
-        "headgate.yaml"
-    ),
+    file: Annotated[Path, argument("FILE", "What the service is to look after.")] = Path("headgate.yaml"),
     *,
-    listen: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="Where, instead of what the file says.", show_default=False),
-    ] = None,
+    listen: Annotated[str | None, option("HOST:PORT", "Where, instead of what the file says.")] = None,
     demo: Annotated[
         bool, typer.Option("--demo", help="Show a dashboard of simulated jobs that are scaled live; needs no file.")
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Only say whether the file is valid.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Only print the JSON schema of such files.")] = False,
-    json_file: JsonOption = None,
+    json_file: options.Json = None,
 ) -> None:
     """Scale the jobs whose agents report here; serve the journal, the API and the dashboard.
 
@@ -43,7 +39,6 @@ def serve(
       [cyan]headgate serve --schema --json service.schema.json[/cyan]
     """
     require("a service", "fastapi", "jinja2", "uvicorn")
-    check_target(json_file)
     if schema:
         from headgate.service.config.document import json_schema
 

@@ -8,32 +8,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from headgate.cli import options
 from headgate.cli.common import (
-    JsonOption,
     check_target,
     chosen_settings,
     duration_s,
     make_console,
+    option,
     progress_bar,
     write_json,
 )
 from headgate.cli.interrupts import message_when_stopped
-from headgate.cli.options import (
-    ConstraintsOption,
-    GuardOption,
-    PolicyOption,
-    RulesOption,
-    SetOption,
-    SettingsFileOption,
-    ShadowOption,
-    bounded_objective,
-    naming_state_file,
-    run_seconds,
-    service_rate_options,
-    stop_message,
-)
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective
@@ -50,99 +35,68 @@ RULES = "rules"
 
 def simulate(  # noqa: PLR0913 - one parameter per option
     *,
-    workload: Annotated[
-        str, typer.Option(metavar="SPEC", help="What arrives: a shape with its parameters, a file or trace:NAME.")
-    ],
+    workload: Annotated[str, option("SPEC", "What arrives: a shape with its parameters, a file or trace:NAME.")],
     service_rate: Annotated[
         str,
-        typer.Option(
-            metavar="RATE|MODEL|APP|FILE",
-            help="Records per second that one instance processes; or a service model, a measured application, "
+        option(
+            "RATE|MODEL|APP|FILE",
+            "Records per second that one instance processes; or a service model, a measured application, "
             "or a model file of headgate mst, by which several may add up to less.",
         ),
     ],
     seconds: Annotated[
         str | None,
-        typer.Option(
-            metavar="DURATION",
-            help="How long the run is, in simulated time.",
+        option(
+            "DURATION",
+            "How long the run is, in simulated time.",
             show_default="as long as what was recorded; all other loads need it",
         ),
     ] = None,
-    policy: PolicyOption = None,
-    rules: RulesOption = None,
-    constraints: ConstraintsOption = None,
-    setting: SetOption = None,
-    guard: GuardOption = None,
-    settings: SettingsFileOption = None,
+    policy: options.Policy = None,
+    rules: options.Rules = None,
+    constraints: options.Constraints = None,
+    setting: options.Set = None,
+    guard: options.Guard = None,
+    settings: options.SettingsFile = None,
     objective: Annotated[
         str,
-        typer.Option(
-            metavar="TEXT",
-            help="'latency p95 < 10s per 6h', 'slow records < 5%' or 'throughput >= 95%', each with ', cost < 12 per "
+        option(
+            "TEXT",
+            "'latency p95 < 10s per 6h', 'slow records < 5%' or 'throughput >= 95%', each with ', cost < 12 per "
             "day' where that matters; or a YAML file with the objective.",
         ),
     ] = "latency p95 < 10s",
-    price: Annotated[
-        float | None, typer.Option(metavar="PRICE", help="What an instance costs for an hour.", show_default=False)
-    ] = None,
-    min_instances: Annotated[
-        int | None, typer.Option("--min", metavar="N", help="Never fewer instances.", show_default="1")
-    ] = None,
-    max_instances: Annotated[
-        int | None, typer.Option("--max", metavar="N", help="Never more instances.", show_default="10")
-    ] = None,
-    start: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Instances at the start; the minimum where not given.", show_default=False),
-    ] = None,
+    price: options.Price = None,
+    min_instances: options.Min = None,
+    max_instances: options.Max = None,
+    start: Annotated[int | None, option("N", "Instances at the start; the minimum where not given.")] = None,
     startup: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION", help="Time until a new instance can work.", show_default="0s; or as the model says"
-        ),
+        str | None, option("DURATION", "Time until a new instance can work.", show_default="0s; or as the model says")
     ] = None,
     startup_spread: Annotated[
-        float, typer.Option(metavar="SIGMA", help="How much start-up times differ: the deviation of their logarithm.")
+        float, option("SIGMA", "How much start-up times differ: the deviation of their logarithm.")
     ] = 0.0,
-    drain: Annotated[
-        str, typer.Option(metavar="DURATION", help="Time until an instance that has nothing more to do is gone.")
-    ] = "0s",
-    interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between two decisions.")] = "5s",
+    drain: Annotated[str, option("DURATION", "Time until an instance that has nothing more to do is gone.")] = "0s",
+    interval: Annotated[str, option("DURATION", "Time between two decisions.")] = "5s",
     model: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="How the job works: queue or micro-batch.",
+        option(
+            "MODEL",
+            "How the job works: queue or micro-batch.",
             show_default="queue; micro-batch with a service model or a model file",
         ),
     ] = None,
-    readings: Annotated[
-        str, typer.Option(metavar="HOW", help="What is seen of micro-batches: spark, kafka or perfect.")
-    ] = "spark",
-    seed: Annotated[int, typer.Option(metavar="K", min=0, help="Makes noise and randomness repeatable.")] = 0,
-    shadow: ShadowOption = None,
-    mode: Annotated[
-        str, typer.Option(metavar="MODE", help="act, or recommend: everything is decided, and nothing is changed.")
-    ] = "act",
-    journal: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Keep everything in a journal, for headgate explain.", show_default=False),
-    ] = None,
+    readings: options.Readings = "spark",
+    seed: Annotated[int, option("K", "Makes noise and randomness repeatable.", min=0)] = 0,
+    shadow: options.Shadow = None,
+    mode: Annotated[str, option("MODE", "act, or recommend: everything is decided, and nothing is changed.")] = "act",
+    journal: Annotated[Path | None, option("FILE", "Keep everything in a journal, for headgate explain.")] = None,
     state: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Begin with what the policy has learned: a snapshot or a journal.", show_default=False
-        ),
+        Path | None, option("FILE", "Begin with what the policy has learned: a snapshot or a journal.")
     ] = None,
-    save_state: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Keep what the policy has learned, as a snapshot.", show_default=False),
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.", show_default=False)
-    ] = None,
-    json_file: JsonOption = None,
+    save_state: Annotated[Path | None, option("FILE", "Keep what the policy has learned, as a snapshot.")] = None,
+    report: options.Report = None,
+    json_file: options.Json = None,
 ) -> None:
     """Run a policy on a simulated job and show the results.
 
@@ -186,16 +140,16 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         require_plotly()
     if rules is not None and policy is not None:
         raise InputError(f"--policy {policy} and --rules {rules} do not go together; one of them decides.")
-    goal = bounded_objective(text_or_file(objective).priced(price), min_instances, max_instances)
+    goal = options.bounded_objective(text_or_file(objective).priced(price), min_instances, max_instances)
     offered = parse_workload(workload)
-    options: dict[str, Any] = {
+    job: dict[str, Any] = {
         "startup_s": 0.0 if startup is None else duration_s("--startup", startup),
-        **service_rate_options(service_rate, model, startup, goal.max_instances),
+        **options.service_rate_options(service_rate, model, startup, goal.max_instances),
         "readings": readings,
         "startup_spread": startup_spread,
         "drain_s": duration_s("--drain", drain),
         "interval_s": duration_s("--interval", interval),
-        "seconds": run_seconds(seconds, offered),
+        "seconds": options.run_seconds(seconds, offered),
         "seed": seed,
     }
     if rules is not None and settings is not None:
@@ -206,8 +160,8 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         raise InputError("--policy rules has no rules to go by; give a rule file with --rules FILE.")
     learned = None if state is None else read_state(state, decides if isinstance(decides, str) else RULES)
     with (
-        message_when_stopped(stop_message(journal)),
-        naming_state_file(state),
+        message_when_stopped(options.stop_message(journal)),
+        options.naming_state_file(state),
         nullcontext(None) if journal is None else closing(SqliteJournal(journal)) as open_journal,
         progress_bar("Simulating") as progress,
     ):
@@ -224,22 +178,22 @@ def simulate(  # noqa: PLR0913 - one parameter per option
             mode=mode,
             journal=open_journal,
             progress=progress,
-            **options,
+            **job,
         )
-    with message_when_stopped(stop_message(journal)), Outputs() as outputs:
+    with message_when_stopped(options.stop_message(journal)), Outputs() as outputs:
         outputs.failed(result.journal_fault)
         if save_state is not None:
             outputs.write(write_json, result.state, str(save_state))
         if report is not None and not outputs.write(
-            _write_report, report, result, goal, offered.describe(), _fixed_sizes(goal, offered, options)
+            _write_report, report, result, goal, offered.describe(), _fixed_sizes(goal, offered, job)
         ):
             report = None
         if json_file is None or not outputs.write(write_json, result.to_json(), json_file):
-            notes = [*notes_of(offered), *ends_early(offered, options["seconds"])]
+            notes = [*notes_of(offered), *ends_early(offered, job["seconds"])]
             _print(result, goal, report, journal, notes)
 
 
-def _fixed_sizes(objective: Objective, workload: Any, options: dict[str, Any]) -> dict[str, Summary]:
+def _fixed_sizes(objective: Objective, workload: Any, job: dict[str, Any]) -> dict[str, Summary]:
     """The same load on sizes that never change."""
     from headgate.runtime.simulate import simulate as run_simulation
 
@@ -255,7 +209,7 @@ def _fixed_sizes(objective: Objective, workload: Any, options: dict[str, Any]) -
                 objective=objective,
                 start=size,
                 progress=partial(_part, progress, done, len(sizes)),
-                **options,
+                **job,
             )
             compared[f"{size} instance{'s' if size > 1 else ''}"] = result.summary
     return compared

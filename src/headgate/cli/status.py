@@ -8,21 +8,19 @@ from typing import Annotated
 
 import typer
 
-from headgate.cli.common import JsonOption, check_target, make_console, say, write_json
-from headgate.cli.options import CertificateOption, JobArgument, ServiceOption, TokenFileOption, client_of
+from headgate.cli import options
+from headgate.cli.common import argument, make_console, option, say, write_json
 from headgate.core.types import JSON
 from headgate.core.units import format_duration
 
 
 def status(
-    job: Annotated[
-        str | None, typer.Argument(metavar="[JOB]", help="One job; all of them where not given.", show_default=False)
-    ] = None,
+    job: Annotated[str | None, argument("[JOB]", "One job; all of them where not given.")] = None,
     *,
-    service: ServiceOption = None,
-    token_file: TokenFileOption = None,
-    certificate: CertificateOption = None,
-    json_file: JsonOption = None,
+    service: options.Service = None,
+    token_file: options.TokenFile = None,
+    certificate: options.Certificate = None,
+    json_file: options.Json = None,
 ) -> None:
     """Show the jobs of a service: sizes, load, the last decision with its reason, and pauses.
 
@@ -32,8 +30,7 @@ def status(
     """
     from headgate.cli.tables import print_table
 
-    check_target(json_file)
-    with client_of(service, token_file, certificate) as client:
+    with options.client_of(service, token_file, certificate) as client:
         found = client.jobs() if job is None else [client.job(job)]
         changes = [] if job is None else client.changes(job)
         problem = client.service()["file_problem"]
@@ -98,14 +95,14 @@ def _operator_row(operator: dict[str, JSON]) -> dict[str, JSON]:
 
 
 def history(
-    job: JobArgument,
+    job: options.Job,
     *,
-    last: Annotated[int, typer.Option(metavar="N", min=1, max=5000, help="So many of each, the newest.")] = 20,
+    last: Annotated[int, option("N", "So many of each, the newest.", min=1, max=5000)] = 20,
     holds: Annotated[bool, typer.Option("--holds", help="With decisions that changed nothing.")] = False,
-    service: ServiceOption = None,
-    token_file: TokenFileOption = None,
-    certificate: CertificateOption = None,
-    json_file: JsonOption = None,
+    service: options.Service = None,
+    token_file: options.TokenFile = None,
+    certificate: options.Certificate = None,
+    json_file: options.Json = None,
 ) -> None:
     """Show the decisions, events and changes of a job with their reasons, oldest first.
 
@@ -113,8 +110,7 @@ def history(
       [cyan]headgate history clicks[/cyan]
       [cyan]headgate history clicks --last 200 --holds --json history.json[/cyan]
     """
-    check_target(json_file)
-    with client_of(service, token_file, certificate) as client:
+    with options.client_of(service, token_file, certificate) as client:
         decisions = client.decisions(job, last=last, holds=holds)
         events = client.events(job, last=last)
         changes = client.audit(job, last=last)

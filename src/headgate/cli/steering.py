@@ -6,41 +6,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import typer
-
-from headgate.cli.common import JsonOption, check_target, key_values, say, write_json
-from headgate.cli.options import (
-    CertificateOption,
-    JobArgument,
-    ServiceOption,
-    TokenFileOption,
-    WhyOption,
-    client_of,
-)
+from headgate.cli import options
+from headgate.cli.common import key_values, option, say, write_json
 from headgate.core.errors import InputError
 
 if TYPE_CHECKING:
     from headgate.client import Client
 
-ForOption = Annotated[
-    str | None, typer.Option("--for", metavar="DURATION", help="How long, such as 30m.", show_default=False)
-]
-OperatorOption = Annotated[str, typer.Option(metavar="NAME", help="One operator; * for all.")]
+ForOption = Annotated[str | None, option("DURATION", "How long, such as 30m.", "--for")]
+OperatorOption = Annotated[str, option("NAME", "One operator; * for all.")]
 
 
 def pause(  # noqa: PLR0913 - one for each thing that can be said
-    job: JobArgument,
+    job: options.Job,
     *,
-    why: WhyOption,
-    only: Annotated[
-        str | None, typer.Option(metavar="in|out", help="Only this way; both ways where not given.", show_default=False)
-    ] = None,
+    why: options.Why,
+    only: Annotated[str | None, option("in|out", "Only this way; both ways where not given.")] = None,
     operator: OperatorOption = "*",
     lasts: ForOption = None,
-    service: ServiceOption = None,
-    token_file: TokenFileOption = None,
-    certificate: CertificateOption = None,
-    json_file: JsonOption = None,
+    service: options.Service = None,
+    token_file: options.TokenFile = None,
+    certificate: options.Certificate = None,
+    json_file: options.Json = None,
 ) -> None:
     """Pause the scaling of a job: both ways, only in or only out; for a time, or until headgate resume.
 
@@ -48,10 +35,9 @@ def pause(  # noqa: PLR0913 - one for each thing that can be said
       [cyan]headgate pause clicks --for 30m --why "a migration"[/cyan]
       [cyan]headgate pause clicks --only in --operator count --why "a sale"[/cyan]
     """
-    check_target(json_file)
     if only not in (None, "in", "out"):
         raise InputError(f"--only {only!r} is not allowed; in or out is.")
-    with client_of(service, token_file, certificate) as client:
+    with options.client_of(service, token_file, certificate) as client:
         change = client.pause(job, why=why, direction=only or "both", operator=operator, lasts=lasts)
     if json_file is not None:
         write_json(change, json_file)
@@ -62,22 +48,21 @@ def pause(  # noqa: PLR0913 - one for each thing that can be said
 
 
 def resume(
-    job: JobArgument,
+    job: options.Job,
     *,
-    why: WhyOption,
+    why: options.Why,
     operator: OperatorOption = "*",
-    service: ServiceOption = None,
-    token_file: TokenFileOption = None,
-    certificate: CertificateOption = None,
-    json_file: JsonOption = None,
+    service: options.Service = None,
+    token_file: options.TokenFile = None,
+    certificate: options.Certificate = None,
+    json_file: options.Json = None,
 ) -> None:
     """End the pauses of a job, or of one operator.
 
     [bold]Example[/bold]
       [cyan]headgate resume clicks --why "the migration is over"[/cyan]
     """
-    check_target(json_file)
-    with client_of(service, token_file, certificate) as client:
+    with options.client_of(service, token_file, certificate) as client:
         ended = client.resume(job, why=why, operator=operator)
     if json_file is not None:
         write_json(ended, json_file)
@@ -89,67 +74,37 @@ Act: TypeAlias = "Callable[[Client], dict[str, Any]]"
 
 
 def set_job(  # noqa: PLR0913 - one for each thing that can be set
-    job: JobArgument,
+    job: options.Job,
     *,
-    why: WhyOption,
-    policy: Annotated[str | None, typer.Option(metavar="NAME", help="The policy.", show_default=False)] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting of the policy.", show_default=False),
-    ] = None,
-    guard: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of the guards.", show_default=False)
-    ] = None,
-    rules: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Decide by the rules of a file.", show_default=False)
-    ] = None,
-    objective: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Another objective.", show_default=False)
-    ] = None,
-    bounds: Annotated[
-        str | None,
-        typer.Option(metavar="OPERATOR=1..8", help="The fewest and the most instances.", show_default=False),
-    ] = None,
-    size: Annotated[
-        str | None, typer.Option(metavar="OPERATOR=N", help="Force a size, with --for.", show_default=False)
-    ] = None,
-    mode: Annotated[
-        str | None, typer.Option(metavar="act|recommend", help="Whether decisions are carried out.", show_default=False)
-    ] = None,
+    why: options.Why,
+    policy: Annotated[str | None, option("NAME", "The policy.")] = None,
+    setting: Annotated[list[str] | None, option("KEY=VALUE", "A setting of the policy.", "--set")] = None,
+    guard: Annotated[list[str] | None, option("KEY=VALUE", "A setting of the guards.")] = None,
+    rules: Annotated[Path | None, option("FILE", "Decide by the rules of a file.")] = None,
+    objective: Annotated[str | None, option("TEXT", "Another objective.")] = None,
+    bounds: Annotated[str | None, option("OPERATOR=1..8", "The fewest and the most instances.")] = None,
+    size: Annotated[str | None, option("OPERATOR=N", "Force a size, with --for.")] = None,
+    mode: Annotated[str | None, option("act|recommend", "Whether decisions are carried out.")] = None,
     period: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="A period of the week, with --during, and --forbid, --at-least or --at-most.",
-            show_default=False,
-        ),
+        str | None, option("NAME", "A period of the week, with --during, and --forbid, --at-least or --at-most.")
     ] = None,
-    forbid: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="'scale in' or 'any scaling'.", show_default=False)
-    ] = None,
-    at_least: Annotated[int | None, typer.Option(metavar="N", help="Never fewer.", show_default=False)] = None,
-    at_most: Annotated[int | None, typer.Option(metavar="N", help="Never more.", show_default=False)] = None,
-    during: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CRON", help="Such as '* 8-17 * * mon-fri'.", show_default=False),
-    ] = None,
-    time_zone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="Of --during; UTC where not given.", show_default=False)
-    ] = None,
+    forbid: Annotated[str | None, option("TEXT", "'scale in' or 'any scaling'.")] = None,
+    at_least: Annotated[int | None, option("N", "Never fewer.")] = None,
+    at_most: Annotated[int | None, option("N", "Never more.")] = None,
+    during: Annotated[list[str] | None, option("CRON", "Such as '* 8-17 * * mon-fri'.")] = None,
+    time_zone: Annotated[str | None, option("ZONE", "Of --during; UTC where not given.")] = None,
     operator: OperatorOption = "*",
     lasts: ForOption = None,
     revert: Annotated[
         str | None,
-        typer.Option(
-            metavar="KIND[:NAME]",
-            help="Take a change back: policy, objective, mode, bounds:OPERATOR, size:OPERATOR or period:NAME.",
-            show_default=False,
+        option(
+            "KIND[:NAME]", "Take a change back: policy, objective, mode, bounds:OPERATOR, size:OPERATOR or period:NAME."
         ),
     ] = None,
-    service: ServiceOption = None,
-    token_file: TokenFileOption = None,
-    certificate: CertificateOption = None,
-    json_file: JsonOption = None,
+    service: options.Service = None,
+    token_file: options.TokenFile = None,
+    certificate: options.Certificate = None,
+    json_file: options.Json = None,
 ) -> None:
     """Change one setting of a running job; it overrides the service's file.
 
@@ -161,7 +116,6 @@ def set_job(  # noqa: PLR0913 - one for each thing that can be set
       [cyan]headgate set clicks --period payroll --forbid "any scaling" --during "* 2-4 1 * *" --why "payroll"[/cyan]
       [cyan]headgate set clicks --revert policy --why "compared"[/cyan]
     """
-    check_target(json_file)
     settings, guards = key_values("--set", setting or []), key_values("--guard", guard or [])
     what = {
         "operator": operator,
@@ -193,7 +147,7 @@ def set_job(  # noqa: PLR0913 - one for each thing that can be set
         else lambda client: client.revert(job, revert.partition(":")[0], revert.partition(":")[2], why=why),
     }
     act = _only(acts)
-    with client_of(service, token_file, certificate) as client:
+    with options.client_of(service, token_file, certificate) as client:
         change = act(client)
     if json_file is not None:
         write_json(change, json_file)

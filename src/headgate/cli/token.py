@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.cli.common import JsonOption, check_target, duration_s, make_console, say, write_json
+from headgate.cli import options
+from headgate.cli.common import argument, duration_s, make_console, option, say, write_json
 from headgate.core.extras import require
 from headgate.core.types import JSON
 
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
 
 token = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Make, list and revoke tokens of a service.")
 
-ConfigOption = Annotated[
-    Path, typer.Option("--config", metavar="FILE", help="The service's file, which names its store.")
-]
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Who or what holds it, such as ana or drivers.")]
+ConfigOption = Annotated[Path, option("FILE", "The service's file, which names its store.", "--config")]
+NameArgument = Annotated[str, argument("NAME", "Who or what holds it, such as ana or drivers.")]
 
 
 @token.command()
@@ -29,14 +28,11 @@ def make(
     name: NameArgument,
     *,
     scope: Annotated[
-        list[str],
-        typer.Option(metavar="SCOPE", help="read, operate (change and read) or agent (report); as often as needed."),
+        list[str], option("SCOPE", "read, operate (change and read) or agent (report); as often as needed.")
     ],
-    lasts: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="How long it is valid; without end where not given.")
-    ] = None,
+    lasts: Annotated[str | None, option("DURATION", "How long it is valid; without end where not given.")] = None,
     config: ConfigOption = Path("headgate.yaml"),
-    json_file: JsonOption = None,
+    json_file: options.Json = None,
 ) -> None:
     """Make a token and print it once; only its digest is stored.
 
@@ -46,7 +42,6 @@ def make(
     """
     from headgate.service.store.tokens import scope_named
 
-    check_target(json_file)
     scopes = [scope_named(scope_name) for scope_name in scope]
     lasts_s = None if lasts is None else duration_s("--lasts", lasts)
     with _store(config) as store:
@@ -59,11 +54,10 @@ def make(
 
 
 @token.command("list")
-def list_tokens(config: ConfigOption = Path("headgate.yaml"), json_file: JsonOption = None) -> None:
+def list_tokens(config: ConfigOption = Path("headgate.yaml"), json_file: options.Json = None) -> None:
     """List the tokens of a service; the secrets themselves are not stored."""
     from headgate.cli.tables import print_table
 
-    check_target(json_file)
     with _store(config) as store:
         now_s = store.now()
         found: list[dict[str, JSON]] = [
