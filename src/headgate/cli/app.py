@@ -12,10 +12,10 @@ from headgate.cli.agent import agent
 from headgate.cli.application import application
 from headgate.cli.autoscale_flink import autoscale_flink
 from headgate.cli.cluster import cluster
-from headgate.cli.common import write_json
+from headgate.cli.common import answer
 from headgate.cli.demo import demo
 from headgate.cli.doctor import doctor
-from headgate.cli.explain import explain
+from headgate.cli.explain import explain, report
 from headgate.cli.failures import HeadgateGroup, StandardOutput, completion
 from headgate.cli.flink import flink
 from headgate.cli.interrupts import interrupts_delivered
@@ -26,7 +26,6 @@ from headgate.cli.mst import mst
 from headgate.cli.pipeline import pipeline
 from headgate.cli.policies import engines, forecasters, policies
 from headgate.cli.replay import replay
-from headgate.cli.report import report
 from headgate.cli.rules import rules
 from headgate.cli.serve import serve
 from headgate.cli.simulate import simulate
@@ -67,10 +66,7 @@ def _root(
 
 def _print_version(json_file: options.Json = None) -> None:
     """Print the version."""
-    if json_file is None:
-        typer.echo(__version__)
-    else:
-        write_json({"version": __version__}, json_file)
+    answer({"version": __version__}, __version__, json_file)
 
 
 app.command()(demo)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from headgate.cli import options
 from headgate.cli.common import (
@@ -24,6 +25,7 @@ from headgate.cli.common import (
 )
 from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.outputs import Outputs, write_live_report
+from headgate.cli.tables import print_table
 from headgate.core.errors import InputError
 from headgate.core.extras import require
 from headgate.core.plugins import DEFAULT_POLICY
@@ -321,7 +323,6 @@ def _write_report(result: RunResult) -> Path:
 
 
 def _print(result: RunResult, report: Path, console: Console) -> None:
-    from rich.text import Text
 
     from headgate.cli.run_view import print_run
 
@@ -355,7 +356,6 @@ def list_applications(json_file: options.Json = None) -> None:
       [cyan]headgate app list --json | jq '.\\[].name'[/cyan]
     """
     from headgate.apps.registry import APPLICATIONS
-    from headgate.cli.tables import print_table
 
     if json_file is not None:
         write_json([application.to_json() for application in APPLICATIONS], json_file)

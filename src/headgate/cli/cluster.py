@@ -1,17 +1,18 @@
-"""headgate cluster"""
+"""headgate cluster, and what all servers say that outlive the command that started them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from headgate.cli import options
-from headgate.cli.common import make_console, option, say, write_json
-from headgate.cli.detached_view import print_status, print_stopped
+from headgate.cli.common import answer, make_console, option, say, write_json
 from headgate.core.types import JSON
 
 if TYPE_CHECKING:
+    from headgate.local.servers import DetachedServer, ServerState
     from headgate.local.spark.cluster import ClusterState
 
 cluster = typer.Typer(
@@ -34,10 +35,8 @@ def up(
 
     with make_console(stderr=True).status("starting a Spark master and a worker"):
         state = local.up(slots)
-    if json_file is not None:
-        write_json({"up": True, **_as_json(state)}, json_file)
-        return
-    say(f"up at {state.master_url} with {slots} slots, web page {state.web_url}")
+    sentence = f"up at {state.master_url} with {slots} slots, web page {state.web_url}"
+    answer({"up": True, **_as_json(state)}, sentence, json_file)
 
 
 @cluster.command()
@@ -66,3 +65,35 @@ def _status_text(state: ClusterState) -> str:
 
 def _as_json(state: ClusterState) -> dict[str, JSON]:
     return {"master_url": state.master_url, "web_url": state.web_url, "warden_pid": state.warden_pid}
+
+
+# --------------------------------------------------------------------------------------------------- detached servers
+
+StateT = TypeVar("StateT", bound="ServerState")
+
+
+def print_status(
+    found: DetachedServer[StateT] | None,
+    json_file: str | None,
+    none_is_up: str,
+    describe: Callable[[StateT], str],
+    as_json: Callable[[StateT], dict[str, JSON]],
+) -> None:
+    """Print whether the servers run, and where; exit with 1 if they should run and are gone."""
+    if found is None:
+        answer({"up": False}, none_is_up, json_file)
+    elif found.gone:
+        answer({"up": False, "reason": found.gone}, found.gone, json_file)
+        raise typer.Exit(1)
+    elif json_file is None:
+        say(describe(found.state))
+    else:
+        write_json({"up": True, **as_json(found.state)}, json_file)
+
+
+def print_stopped(found: DetachedServer[StateT] | None, json_file: str | None, what: str) -> None:
+    """Print what was stopped; it is no error if nothing ran."""
+    stopped = None if found is None else found.gone or f"stopped the {what} at {found.state.address}"
+    answer(
+        {"up": False, "stopped": found is not None and found.gone is None}, stopped or f"no {what} was up", json_file
+    )

@@ -159,7 +159,7 @@ def make_console(*, stderr: bool = False) -> Console:
     """Return a console as wide as the terminal; 120 columns where there is none, and never too narrow for words."""
     from rich.console import Console
 
-    console = Console(stderr=stderr, highlight=False)
+    console = Console(stderr=stderr, highlight=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = 120
     console.width = max(LEAST_COLUMNS, console.width)
@@ -175,9 +175,18 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def say(sentence: str, *, stderr: bool = False) -> None:
+def say(sentence: str, *, stderr: bool = False, console: Console | None = None, style: str | None = None) -> None:
     """Print a sentence without markup and without wrapping at the width of the terminal."""
-    make_console(stderr=stderr).print(sentence, markup=False, soft_wrap=True)
+    used = make_console(stderr=stderr) if console is None else console
+    used.print(sentence, style=style, markup=False, soft_wrap=True)
+
+
+def answer(value: JSON, sentence: str, json_file: str | None) -> None:
+    """Write a result as JSON where that was requested, and print it as a sentence otherwise."""
+    if json_file is None:
+        say(sentence)
+    else:
+        write_json(value, json_file)
 
 
 @contextmanager

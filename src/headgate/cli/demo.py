@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from rich.text import Text
+
 from headgate.cli import options
 from headgate.cli.common import duration_s, key_values, make_console, option, prepare_folder, write_json
 from headgate.cli.interrupts import message_when_stopped
@@ -91,7 +93,6 @@ def _notes(result: DemoResult) -> list[str]:
 
 
 def _print(result: DemoResult, report: Path, console: Console) -> None:
-    from rich.text import Text
 
     from headgate.cli.run_view import comparison_table, print_run
 

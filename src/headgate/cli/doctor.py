@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from headgate import __version__
 from headgate.cli import options
 from headgate.cli.common import counted, make_console, option, say, write_json
+from headgate.cli.tables import grid
 from headgate.core.errors import HeadgateError, InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from headgate.local.checkup.finding import Finding
-    from headgate.service.config.model import ServiceConfig
 
 FORMAT_VERSION = 1
 SERVICE_PORT = 8420
@@ -84,29 +85,26 @@ def _checks(
     }
 
 
-def _read(config: Path) -> ServiceConfig:
-    from headgate.service.config import read_config
-
-    return read_config(config)
-
-
 def _secrets(config: Path | None) -> list[Path]:
     if config is None:
         return []
+    from headgate.service.config import read_config
+
     try:
-        read = _read(config)
+        read = read_config(config)
     except HeadgateError:
         return []  # The check of the file reports what is wrong with it.
     return [] if read.tls is None else [read.tls.key]
 
 
 def _config(config: Path | None) -> Iterator[Finding]:
-    from headgate.local.checkup.finding import ok_finding, problem_finding
-
     if config is None:
         return
+    from headgate.local.checkup.finding import ok_finding, problem_finding
+    from headgate.service.config import read_config
+
     try:
-        read = _read(config)
+        read = read_config(config)
     except HeadgateError as error:
         yield problem_finding("config", str(error), "correct the file; headgate serve refuses it, too")
         return
@@ -116,15 +114,13 @@ def _config(config: Path | None) -> Iterator[Finding]:
 
 
 def _print(findings: list[Finding]) -> None:
-    from rich.table import Table
-    from rich.text import Text
 
-    table = Table.grid(padding=(0, 2, 0, 0))
+    table = grid()
     for finding in findings:
         text = Text(finding.text)
         if finding.remedy:
             text.append(f"\n→ {finding.remedy}", style="dim")
         table.add_row(Text.from_markup(_SIGNS[finding.status]), Text(finding.check, style="cyan"), text)
     make_console().print(table)
-    problem_finding = sum(finding.status == "problem" for finding in findings)
-    say("nothing is wrong." if not problem_finding else f"{counted(problem_finding, 'thing')} will not work.")
+    problems = sum(finding.status == "problem" for finding in findings)
+    say(f"{counted(problems, 'thing')} will not work." if problems else "nothing is wrong.")

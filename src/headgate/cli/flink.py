@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.cli import options
-from headgate.cli.common import argument, duration_s, make_console, option, prepare_folder, say, write_json
-from headgate.cli.detached_view import print_status, print_stopped
+from headgate.cli.cluster import print_status, print_stopped
+from headgate.cli.common import answer, argument, duration_s, make_console, option, prepare_folder, say, write_json
 from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.kafka import BootstrapOption, own_broker
 from headgate.core.errors import InputError
@@ -88,27 +88,22 @@ def run(  # noqa: PLR0913 - one parameter per option
     message = f"a {wanted.name} that Flink had taken already runs at {address}, where it can be cancelled"
     with message_when_stopped(message), console.status(f"handing {wanted.name} to {address}"):
         job_id = submit(wanted, address)
+    about: dict[str, JSON] = {"job": job_id, "name": wanted.name, "url": address}
     if not check:
-        if json_file is not None:
-            write_json({"job": job_id, "name": wanted.name, "url": address}, json_file)
-            return
-        say(f"{wanted.name} runs at {address} as {job_id}")
+        answer(about, f"{wanted.name} runs at {address} as {job_id}", json_file)
         return
     assert results is not None
     message = f"{wanted.name} goes on at {address} as {job_id}, and its results are in {results}"
     with message_when_stopped(message), console.status("waiting for its end, and comparing"):
         found = _checked(name, records, results, address, job_id)
-    exact = found.is_exact
-    if json_file is not None:
-        write_json({"job": job_id, "name": wanted.name, "url": address, "is_exact": exact, **vars(found)}, json_file)
-    elif exact:
-        say(f"{found.expected} results, all as a batch computes them")
-    else:
-        say(
-            f"of {found.expected} results {found.missing} are missing and {found.wrong} wrong; {found.unexpected} are "
-            f"not expected, {found.doubled} doubled"
-        )
-    if not exact:
+    sentence = (
+        f"{found.expected} results, all as a batch computes them"
+        if found.is_exact
+        else f"of {found.expected} results {found.missing} are missing and {found.wrong} wrong; {found.unexpected} are "
+        f"not expected, {found.doubled} doubled"
+    )
+    answer({**about, "is_exact": found.is_exact, **vars(found)}, sentence, json_file)
+    if not found.is_exact:
         raise typer.Exit(1)
 
 
@@ -230,10 +225,10 @@ def up(
 
     with make_console(stderr=True).status("starting a Flink JobManager and TaskManagers"):
         state = local.up(taskmanagers, slots)
-    if json_file is not None:
+    if json_file is None:
+        say(_status_text(state))
+    else:
         write_json({"up": True, **_as_json(state)}, json_file)
-        return
-    say(_status_text(state))
 
 
 @flink.command()

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from headgate.cli import options
-from headgate.cli.common import argument, counted, make_console, option, say, write_json
-from headgate.cli.detached_view import print_stopped
+from headgate.cli.cluster import print_stopped
+from headgate.cli.common import answer, argument, counted, make_console, option, say, write_json
 from headgate.core.errors import EngineError, InputError
 from headgate.core.extras import require
 
@@ -39,10 +39,8 @@ def up(
     local.fetch_broker()  # Its progress line and the one below would write over each other.
     with make_console(stderr=True).status("starting a Kafka broker"):
         state = local.up(port)
-    if json_file is not None:
-        write_json({"up": True, "bootstrap": state.bootstrap, "warden_pid": state.warden_pid}, json_file)
-        return
-    say(f"up at {state.bootstrap}")
+    about = {"up": True, "bootstrap": state.bootstrap, "warden_pid": state.warden_pid}
+    answer(about, f"up at {state.bootstrap}", json_file)
 
 
 @kafka.command()
@@ -56,12 +54,8 @@ def status(bootstrap: BootstrapOption = None, json_file: options.Json = None) ->
       [cyan]headgate kafka status --bootstrap 127.0.0.1:9092[/cyan]
     """
     found = _ask(bootstrap)
-    if json_file is not None:
-        write_json(found, json_file)
-    elif found["up"]:
-        say(f"up at {found['bootstrap']}, Kafka {found['release']}, {_listed(found)}")
-    else:
-        say(found["reason"])
+    is_up = f"up at {found['bootstrap']}, Kafka {found['release']}, {_listed(found)}" if found["up"] else ""
+    answer(found, is_up or found["reason"], json_file)
     if not found["up"] and found["bootstrap"] is not None:
         raise typer.Exit(1)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from headgate.cli import options
 from headgate.cli.common import (
@@ -14,24 +16,25 @@ from headgate.cli.common import (
     check_target,
     make_console,
     option,
+    prepare_folder,
     progress_bar,
     say,
     write_json,
 )
 from headgate.cli.interrupts import message_when_stopped
-from headgate.cli.lab_experiment import is_experiment, run_file, run_named, write_new
-from headgate.cli.lab_results import results
-from headgate.cli.lab_tune import tune
-from headgate.cli.outputs import Outputs
+from headgate.cli.lab_results import results, show_outcome, show_ranks, show_results
+from headgate.cli.lab_tune import new_folder, tune
+from headgate.cli.tables import print_described
 from headgate.core.errors import InputError
-
-if TYPE_CHECKING:
-    from headgate.lab.scenario import Scenario, ScenarioOutcome
-
-
+from headgate.core.extras import require
 from headgate.core.units import format_duration
 
+if TYPE_CHECKING:
+    from headgate.lab.experiments.model import ExperimentMatrix
+    from headgate.lab.scenario import NamedExperiment
+
 FORMAT_VERSION = 1
+SUFFIXES = (".yaml", ".yml")
 
 
 def traces(json_file: options.Json = None) -> None:
@@ -44,7 +47,6 @@ def traces(json_file: options.Json = None) -> None:
       [cyan]HEADGATE_TRACES=~/traces headgate lab traces --json traces.json[/cyan]
     """
     from rich.table import Table
-    from rich.text import Text
 
     from headgate.workloads.trace_sources import how_to_get, known_traces
 
@@ -91,7 +93,6 @@ lab = typer.Typer(
 @lab.command("list")
 def list_scenarios(json_file: options.Json = None) -> None:
     """List the experiments."""
-    from headgate.cli.tables import print_described
     from headgate.lab.scenario import broken_packages, named_experiments, scenarios
 
     known = [(found.name, found.summary) for found in scenarios()]
@@ -132,16 +133,15 @@ def run(
       [cyan]headgate lab run league --quick --report league.html[/cyan]
     """
     from headgate.lab.scenario import find_named_experiment, find_scenario
-    from headgate.lab.scenario_report import write_scenario_report
     from headgate.render.page import require_plotly
 
     if (named := find_named_experiment(name)) is not None:
-        run_named(named, out, master or "local[*]", report, json_file, is_quick=quick)
+        _run_named(named, out, master or "local[*]", report, json_file, is_quick=quick)
         return
     if quick:
         raise InputError(f"--quick goes with league; {name} has only one size.")
-    if is_experiment(name):
-        run_file(Path(name), out, master or "local[*]", report, json_file)
+    if _is_experiment(name):
+        _run_file(Path(name), out, master or "local[*]", report, json_file)
         return
     if out is not None or master is not None:
         raise InputError(f"--out and --master go with an experiment file or league; {name} is a scenario.")
@@ -151,24 +151,77 @@ def run(
     message = "the same command continues it" if found.resumes else "nothing is saved"
     with message_when_stopped(message), progress_bar(name, expected_s=found.takes_s) as progress:
         outcome = found.run(progress)
-    with Outputs() as outputs:
-        if report is not None:
-            outputs.write(write_scenario_report, report, found.name, found.summary, outcome)
-        outputs.write(write_json, found.to_json(outcome), json_file)
-        if json_file != "-":
-            _print(found, outcome)
+    show_outcome(outcome, found.name, found.summary, report, json_file, heading=f"{found.summary}\n")
 
 
-def _print(found: Scenario, outcome: ScenarioOutcome) -> None:
-    from rich.text import Text
+def _is_experiment(name: str) -> bool:
+    """Return whether a name is that of an experiment file, and not that of a scenario."""
+    return name.lower().endswith(SUFFIXES) or Path(name).is_file()
 
-    from headgate.cli.tables import print_table
 
-    console = make_console()
-    console.print(Text(f"{found.summary}\n", style="italic"))
-    print_table(outcome.rows, console)
-    for note in outcome.notes:
-        console.print(Text(f"\n{note}", style="dim"))
+def _run_file(file: Path, out: Path | None, master: str, report: Path | None, json_file: str | None) -> None:
+    """Run an experiment file and show its results."""
+    from headgate.lab.experiments.document import read_experiment
+
+    _require_installed(report)
+    experiment = read_experiment(file)
+    for load in experiment.workloads:
+        for sentence in load.notes:
+            say(sentence, stderr=True)
+    _run_matrix(experiment, file.parent, out, master, report, json_file, is_ranked=False)
+
+
+def _run_named(
+    named: NamedExperiment, out: Path | None, master: str, report: Path | None, json_file: str | None, *, is_quick: bool
+) -> None:
+    """Run an experiment that comes with Headgate, and rank its policies."""
+    from headgate.lab.scenario import missing_traces_note
+
+    _require_installed(report, "river")  # Every policy takes part.
+    experiment, absent = named.read(is_quick=is_quick)
+    if absent:
+        say(missing_traces_note(absent), stderr=True)
+    _run_matrix(experiment, named.file.parent, out, master, report, json_file, is_ranked=True)
+
+
+def _require_installed(report: Path | None, *others: str) -> None:
+    """Refuse, before anything is read, to run without what a lab run needs."""
+    from headgate.render.page import report_packages
+
+    require("a lab run", "pyspark", *others, *(() if report is None else report_packages()))
+
+
+def _run_matrix(
+    experiment: ExperimentMatrix,
+    home: Path,
+    out: Path | None,
+    master: str,
+    report: Path | None,
+    json_file: str | None,
+    *,
+    is_ranked: bool,
+) -> None:
+    """Run what is missing in the folder, and show all results."""
+    from headgate.lab.experiments.parts import LabFolder
+    from headgate.lab.experiments.results import read_results
+    from headgate.lab.experiments.run_experiment import ExperimentPlan, expected_s, require_spark, run_experiment
+
+    require_spark()
+    folder = out or new_folder(experiment.name.replace("/", "-"))
+    prepare_folder("--out", folder)
+    plan = ExperimentPlan(experiment, home, LabFolder(folder), master)
+    message = f"finished runs are saved, and the same command with --out {folder} continues"
+    about_s = expected_s(experiment, os.cpu_count() or 1)
+    with (
+        message_when_stopped(message),
+        progress_bar(experiment.name, counted=len(experiment), expected_s=about_s) as progress,
+    ):
+        run_experiment(plan, progress, lambda sentence: say(sentence, stderr=True))
+    show = show_ranks if is_ranked else show_results
+    show(read_results(folder).sorted_by(None), report, json_file)
+    if json_file != "-":
+        ranked = " --rank" if is_ranked else ""
+        say(f"\n{len(experiment):,} runs in {folder}; look again with: headgate lab results {folder}{ranked}")
 
 
 @lab.command()
@@ -180,8 +233,15 @@ def new(
     [bold]Example[/bold]
       [cyan]headgate lab new my.yaml && headgate lab run my.yaml[/cyan]
     """
+    from importlib.resources import files
+
+    from headgate.render.files import write_file
+
     check_target(file)
-    write_new(file)
+    if file.exists():
+        raise InputError(f"{file} is there already; name another file.")
+    write_file(file, files("headgate.lab.experiments").joinpath("example.yaml").read_text(encoding="utf-8"))
+    say(f"{file} is written; run it with: headgate lab run {file}")
 
 
 @lab.command()

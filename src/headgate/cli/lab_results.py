@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from headgate.cli import options
 from headgate.cli.common import argument, check_target, key_values, make_console, option, write_json
 from headgate.cli.outputs import Outputs
+from headgate.cli.tables import print_notes, print_table
 from headgate.core.errors import InputError
 from headgate.core.extras import require
 
@@ -26,28 +28,28 @@ if TYPE_CHECKING:
 
 def show_ranks(found: LabResults, report: Path | None, json_file: str | None) -> None:
     """Write the requested files, and print the ranks unless JSON goes to standard output."""
-    from headgate.lab.scenario_report import write_scenario_report
     from headgate.research.league.report import league_outcome
 
     outcome = league_outcome(found)
     summary = f"{found.done:,} simulated runs: policies ranked by cost where the objective is met."
+    show_outcome(outcome, found.name, summary, report, json_file)
+
+
+def show_outcome(
+    outcome: ScenarioOutcome, name: str, summary: str, report: Path | None, json_file: str | None, heading: str = ""
+) -> None:
+    """Write the requested files, and print the table unless JSON goes to standard output."""
+    from headgate.lab.scenario_report import write_scenario_report
+
     with Outputs() as outputs:
         if report is not None:
-            outputs.write(write_scenario_report, report, found.name, summary, outcome)
-        outputs.write(write_json, outcome.to_json(found.name, summary), json_file)
+            outputs.write(write_scenario_report, report, name, summary, outcome)
+        outputs.write(write_json, outcome.to_json(name, summary), json_file)
         if json_file != "-":
-            _print(outcome)
-
-
-def _print(outcome: ScenarioOutcome) -> None:
-    from rich.text import Text
-
-    from headgate.cli.tables import print_table
-
-    console = make_console()
-    print_table(outcome.rows, console)
-    for note in outcome.notes:
-        console.print(Text(f"\n{note}", style="dim"))
+            console = make_console()
+            if heading:
+                console.print(Text(heading, style="italic"))
+            print_table(outcome.rows, console, outcome.notes)
 
 
 _HOURS = {"instance-hours": "instance_hours"}
@@ -121,9 +123,6 @@ def show_results(found: LabResults, report: Path | None, json_file: str | None) 
 
 def print_results(found: LabResults) -> None:
     """A table for each contest, and what to know about them."""
-    from rich.text import Text
-
-    from headgate.cli.tables import print_table
     from headgate.lab.experiments.report import with_interval
 
     console = make_console()
@@ -139,14 +138,10 @@ def print_results(found: LabResults) -> None:
         ]
         console.print(Text("\n" + " · ".join(contest), style="bold cyan"))
         print_table(rows, console)
-    for note in found.notes:
-        console.print(Text(f"\n{note}", style="dim"))
+    print_notes(found.notes, console)
 
 
 def _print_compared(pairs: Sequence[GroupComparison]) -> None:
-    from rich.text import Text
-
-    from headgate.cli.tables import print_table
 
     console = make_console()
     for contest in dict.fromkeys(pair.labels[:3] for pair in pairs):
@@ -160,8 +155,9 @@ def _print_compared(pairs: Sequence[GroupComparison]) -> None:
         ]
         console.print(Text("\n" + " · ".join(contest), style="bold cyan"))
         print_table(rows, console)
-    note = "before → after. *: differs by more than noise (Welch's test, 95 %). –: not in that lab run."
-    console.print(Text(f"\n{note}", style="dim"))
+    print_notes(
+        ["before → after. *: differs by more than noise (Welch's test, 95 %). –: not in that lab run."], console
+    )
 
 
 def _columns(groups: Iterable[RepeatGroup]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+from rich.text import Text
 
 from headgate.cli import options
 from headgate.cli.common import (
@@ -22,6 +23,7 @@ from headgate.cli.common import (
 )
 from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.outputs import Outputs
+from headgate.cli.tables import print_table
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.extras import require
 from headgate.core.plugins import DEFAULT_POLICY
@@ -149,7 +151,7 @@ def tune(  # noqa: PLR0913 - one parameter per option
         ),
     )
     _require(plan, report)
-    folder = out or Path("lab") / f"tune-{policy}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    folder = out or new_folder(f"tune-{policy}")
     prepare_folder("--out", folder)
     message = f"finished runs are saved, and the same command with --out {folder} continues"
     about_s = expected_s(plan, os.cpu_count() or 1)
@@ -168,6 +170,11 @@ def tune(  # noqa: PLR0913 - one parameter per option
             print_tuned(tuned, folder)
 
 
+def new_folder(name: str) -> Path:
+    """Return a new folder each time, with the name and the time of day."""
+    return Path("lab") / f"{name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+
+
 def _require(plan: TunePlan, report: Path | None) -> None:
     """Report every missing package before any work is done."""
     from headgate.lab.experiments.run_experiment import require_spark
@@ -183,9 +190,6 @@ def _require(plan: TunePlan, report: Path | None) -> None:
 
 def print_tuned(tuned: TuningResult, folder: Path) -> None:
     """Print the default next to the undominated candidates, the chosen one and its gain."""
-    from rich.text import Text
-
-    from headgate.cli.tables import print_table
     from headgate.lab.tuning.report import front_rows, notes_on
 
     console = make_console()

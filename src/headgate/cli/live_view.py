@@ -19,9 +19,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from headgate.cli.explain import KIND_STYLES, SEVERITY_STYLES
 from headgate.core.objective import LatencySlo, Objective
-from headgate.core.types import Event, Instances, Sample, Verdict
+from headgate.core.types import Event, Instances, Sample, Severity, Verdict
 from headgate.core.units import format_duration, plain
 
 LINE_EVERY_S = 10.0
@@ -30,6 +29,17 @@ REDRAWN_PER_S = 4.0
 CHANGES_SHOWN = 6
 MOST_POINTS = 200
 """Newest values of which a curve is drawn."""
+SEVERITY_STYLES = {Severity.INFO: "blue", Severity.WARNING: "bold yellow", Severity.ERROR: "bold red"}
+KIND_STYLES = {
+    "out": "bold green",
+    "in": "bold yellow",
+    "stopped": "magenta",
+    "advice": "bold cyan",
+    "hold": "dim",
+    "event": SEVERITY_STYLES[Severity.INFO],
+    "warning": SEVERITY_STYLES[Severity.WARNING],
+    "failed": SEVERITY_STYLES[Severity.ERROR],
+}
 BLOCKS = "▁▂▃▄▅▆▇█"
 UNKNOWN_BLOCK = "·"
 

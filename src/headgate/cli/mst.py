@@ -22,6 +22,7 @@ from headgate.cli.common import (
 )
 from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.outputs import Outputs
+from headgate.cli.tables import print_table
 from headgate.core.errors import InputError
 from headgate.core.extras import require
 from headgate.core.types import JSON
@@ -214,7 +215,6 @@ def _rows(result: MstResult, *, with_app: bool) -> list[dict[str, JSON]]:
 
 
 def _print(results: Sequence[MstResult], console: Console) -> None:
-    from headgate.cli.tables import print_table
 
     rows = [row for result in results for row in _rows(result, with_app=len(results) > 1)]
     if not rows:

@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 
 def checked(context: typer.Context, target: Path | str | None) -> Path | str | None:
-    """Refuse a file that cannot be written before the command starts."""
-    if not context.resilient_parsing:  # Not while a shell completes the line.
+    """Refuse a file that cannot be written before the command starts.
+
+    A command that has a journal checks its files itself: they must not be that journal.
+    """
+    has_journal = any(parameter.name == "journal" for parameter in context.command.params)
+    if not (has_journal or context.resilient_parsing):  # The latter is when a shell completes the line.
         check_target(target)
     return target
 

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 from typer.core import TyperGroup
 
 from headgate.cli import options
-from headgate.cli.common import argument, make_console, option, write_json
-from headgate.core.errors import StateError
+from headgate.cli.common import argument, make_console, option, say, write_json
+from headgate.cli.tables import print_described, print_notes
+from headgate.core.errors import InputError, StateError
 from headgate.core.types import JSON
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-
-from collections.abc import Callable, Iterable, Sequence
-
-from headgate.cli.common import say
-from headgate.core.errors import InputError
 
 SIDE_BY_SIDE = 76
 """Columns that a setting, its default, the allowed values and its meaning need side by side."""
@@ -54,7 +51,7 @@ def _list(context: typer.Context, json_file: options.Json = None) -> None:
     from headgate.policies import brought_policies, policy_names
 
     hint = "headgate policies NAME shows the settings of one; --set and --guard change them."
-    list_described({*policy_names(), *brought_policies()}, _described, json_file, hint)
+    _print_summaries({*policy_names(), *brought_policies()}, _described, json_file, hint)
 
 
 @policies.command()
@@ -104,7 +101,7 @@ def _described(name: str) -> dict[str, Any]:
 
 def _print_one(policy: dict[str, Any]) -> None:
     console = make_console()
-    console.print(f"[bold cyan]{policy['name']}[/bold cyan]  {summary_of(policy)}\n")
+    console.print(f"[bold cyan]{policy['name']}[/bold cyan]  {_summary(policy)}\n")
     _print_settings("Settings, by --set", policy["settings"], console)
     console.print()
     _print_settings("Guards around it, by --guard", policy["guards"], console)
@@ -112,7 +109,6 @@ def _print_one(policy: dict[str, Any]) -> None:
 
 def _print_state(policy: dict[str, Any], state: Mapping[str, JSON]) -> None:
     from rich.table import Table
-    from rich.text import Text
 
     from headgate.journal.codec import to_json
     from headgate.policies import policy_class
@@ -135,7 +131,6 @@ def _print_state(policy: dict[str, Any], state: Mapping[str, JSON]) -> None:
 
 
 def _print_settings(title: str, rows: list[dict[str, Any]], console: Console) -> None:
-    from headgate.cli.tables import print_described
 
     if console.width >= SIDE_BY_SIDE:
         console.print(_settings_table(title, rows))
@@ -143,13 +138,9 @@ def _print_settings(title: str, rows: list[dict[str, Any]], console: Console) ->
     console.print(f"[bold]{title}[/bold]")
     if not rows:
         console.print("none")
-    print_described(
-        [
-            (f"{name} = {default}", f"{meaning} Allowed: {allowed}.")
-            for name, default, allowed, meaning in map(_cells, rows)
-        ],
-        console,
-    )
+    cells = map(_cells, rows)
+    described = [(f"{name} = {default}", f"{text} Allowed: {allowed}.") for name, default, allowed, text in cells]
+    print_described(described, console)
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, str, str, str]:
@@ -158,7 +149,6 @@ def _cells(row: dict[str, Any]) -> tuple[str, str, str, str]:
 
 def _settings_table(title: str, rows: list[dict[str, Any]]) -> Table:
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None)
     table.add_column("setting", no_wrap=True, style="cyan")
@@ -191,13 +181,10 @@ def engines(json_file: options.Json = None) -> None:
     from headgate.engines.base import brought_engines, engine_class, own_engines
 
     brought = brought_engines()
+    summarised = partial(_summarised, engine_class, brought)
     spark = {"name": "spark", "summary": "Spark applications: autoscale(spark), headgate app run.", "package": None}
-
-    def described(name: str) -> dict[str, Any]:
-        return {"name": name, "summary": engine_class(name).summary, "package": brought.get(name)}
-
     hint = "headgate.autoscale_engine(NAME, TARGET) scales what an engine other than Spark runs."
-    list_described({*own_engines(), *brought}, described, json_file, hint, first=[spark])
+    _print_summaries({*own_engines(), *brought}, summarised, json_file, hint, first=[spark])
 
 
 def forecasters(json_file: options.Json = None) -> None:
@@ -210,15 +197,16 @@ def forecasters(json_file: options.Json = None) -> None:
     from headgate.forecast import brought_forecasters, forecaster_class, forecaster_names
 
     brought = brought_forecasters()
-
-    def described(name: str) -> dict[str, Any]:
-        return {"name": name, "summary": forecaster_class(name).summary, "package": brought.get(name)}
-
+    summarised = partial(_summarised, forecaster_class, brought)
     hint = "headgate.forecast.make_forecaster(NAME) makes one."
-    list_described({*forecaster_names(), *brought}, described, json_file, hint)
+    _print_summaries({*forecaster_names(), *brought}, summarised, json_file, hint)
 
 
-def list_described(
+def _summarised(class_of: Callable[[str], Any], brought: Mapping[str, str], name: str) -> dict[str, Any]:
+    return {"name": name, "summary": class_of(name).summary, "package": brought.get(name)}
+
+
+def _print_summaries(
     names: Iterable[str],
     described: Callable[[str], dict[str, Any]],
     json_file: str | None,
@@ -235,21 +223,13 @@ def list_described(
     if json_file is not None:
         write_json(found, json_file)
     else:
-        _print_all(found, hint)
+        console = make_console()
+        print_described([(str(entry["name"]), _summary(entry)) for entry in found], console)
+        print_notes([hint], console)
     for sentence in broken:
         say(f"headgate: {sentence}", stderr=True)
 
 
-def summary_of(entry: Mapping[str, Any]) -> str:
+def _summary(entry: Mapping[str, Any]) -> str:
     """What it does, and who brings it where that is another package."""
     return f"{entry['summary']} ({entry['package']})" if entry["package"] else str(entry["summary"])
-
-
-def _print_all(found: Sequence[Mapping[str, Any]], hint: str) -> None:
-    from rich.text import Text
-
-    from headgate.cli.tables import print_described
-
-    console = make_console()
-    print_described([(str(entry["name"]), summary_of(entry)) for entry in found], console)
-    console.print(Text(f"\n{hint}", style="dim"))

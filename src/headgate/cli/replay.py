@@ -8,10 +8,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from rich.text import Text
+
 from headgate.cli import options
 from headgate.cli.common import check_target, duration_s, make_console, option, progress_bar, write_json
 from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.outputs import Outputs
+from headgate.cli.tables import print_table
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import Objective
 from headgate.core.types import Decision, Observation
@@ -179,9 +182,7 @@ def _instant(option: str, text: str | None, picked: JournalRun, otherwise: float
 
 
 def _print(found: JournalReplay, about: dict[str, Any], report: Path | None) -> None:
-    from rich.text import Text
 
-    from headgate.cli.tables import print_table
     from headgate.lab.replay_report import check_rows, found_rows, outcome_rows
 
     console = make_console()

@@ -1,21 +1,30 @@
-"""The results of a run in the terminal: small plots, figures, changes of size, and a comparison with other runs."""
+"""The results and the story of a run in the terminal: small plots, figures, changes with their reasons, comparisons."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from headgate.cli.common import make_console, say
+from headgate.cli.live_view import KIND_STYLES, sparkline
+from headgate.cli.tables import grid, headed_table
 from headgate.core.objective import Objective
 from headgate.core.types import JSON, Decision, Observation
 from headgate.core.units import format_duration, plain
+from headgate.journal.findings import ShadowStory, difference_in_words, standing_in_words, story_in_words
+from headgate.render.explanation import Explanation, JournalRun, local_time
+from headgate.render.story import Advice, Resize, Row, note_in_words, row_of, story_of
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
     from headgate.journal.findings import Standing
     from headgate.runtime.summary import RunRecord, Summary, Undecided
 
+UNNAMED = "job"
+"""The name of a job that was given none."""
 SHOWN_CHANGES = 20
 SIDE_BY_SIDE = 76
 """Columns that plots with their largest values, and figures in two columns, need."""
@@ -25,11 +34,7 @@ LONG_SHARE = 0.05
 
 def plots(series: Sequence[Mapping[str, JSON]], console: Console) -> Table:
     """Return one line each for input rate, backlog, latency and instances."""
-    from rich.table import Table
-
-    from headgate.cli.live_view import sparkline
-
-    table = Table.grid(padding=(0, 2, 0, 0))
+    table = grid()
     table.add_column(style="dim", no_wrap=True)
     table.add_column(no_wrap=True)
     is_narrow = console.width < SIDE_BY_SIDE
@@ -52,9 +57,7 @@ def plots(series: Sequence[Mapping[str, JSON]], console: Console) -> Table:
 
 def figures(summary: Summary, objective: Objective, console: Console) -> Table:
     """Return the figures of one run, in two columns where the terminal is wide enough."""
-    from rich.table import Table
-
-    table = Table.grid(padding=(0, 2, 0, 0))
+    table = grid()
     is_narrow = console.width < SIDE_BY_SIDE
     for _ in range(1 if is_narrow else 2):
         table.add_column(style="dim", no_wrap=not is_narrow)
@@ -86,15 +89,9 @@ def figures(summary: Summary, objective: Objective, console: Console) -> Table:
 
 def comparison_table(rows: Mapping[str, Summary]) -> Table:
     """Return a table of several runs under the same load; the others are compared with the first."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("")
     headings = ["late records", "violated", "latency p95", "largest backlog", "mean instances", "instance hours"]
     is_priced = any(summary.cost is not None for summary in rows.values())
-    for heading in (*headings, "cost") if is_priced else headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = headed_table("", *headings, *(["cost"] if is_priced else []), numbers_from=1)
     for index, (name, summary) in enumerate(rows.items()):
         table.add_row(
             Text(name),
@@ -123,10 +120,6 @@ def print_run(record: RunRecord, seconds: float, console: Console) -> None:
 
 def print_standing(standing: Standing, console: Console) -> None:
     """Print the objective, what was delivered, and how much of the error budget and of the cost limit is spent."""
-    from rich.text import Text
-
-    from headgate.journal.findings import standing_in_words
-
     sentences = standing_in_words(standing)
     if sentences:
         console.print()
@@ -139,26 +132,20 @@ def print_undecided(undecided: Undecided | None, seconds: float, console: Consol
     if undecided is None:
         return
     if undecided.until_s is None:
-        console.print(f"\nThe policy has not decided anything: {undecided.reason}.", markup=False, soft_wrap=True)
+        say(f"\nThe policy has not decided anything: {undecided.reason}.", console=console)
     elif undecided.until_s >= max(60.0, LONG_SHARE * seconds):
-        sentence = f"The policy decided nothing until +{format_duration(undecided.until_s)}: {undecided.reason}."
-        console.print(f"\n{sentence}", markup=False, soft_wrap=True)
+        until = format_duration(undecided.until_s)
+        say(f"\nThe policy decided nothing until +{until}: {undecided.reason}.", console=console)
 
 
 def print_changes(decisions: Sequence[Decision], observations: Sequence[Observation], console: Console) -> None:
     """Print the changes of size with their reasons."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from headgate.cli.explain import KIND_STYLES
-    from headgate.render.story import Advice, Resize, note_in_words, row_of, story_of
-
     changes = [item for item in story_of(decisions, observations) if isinstance(item, Resize | Advice)]
     if not changes:
         console.print("\nThe size was never changed.")
         return
     start_s = observations[0].at_s if observations else 0.0
-    table = Table.grid(padding=(0, 2, 0, 0))
+    table = grid()
     for item in changes[:SHOWN_CHANGES]:
         row = row_of(item)
         altered = [f"\n{note_in_words(note)}" for note in item.verdict.notes if note.before != note.after]
@@ -176,3 +163,102 @@ def print_changes(decisions: Sequence[Decision], observations: Sequence[Observat
 
 def _known(value: float | None, unit: str = "") -> str:
     return "unknown" if value is None else f"{plain(value)}{unit}"
+
+
+# --------------------------------------------------------------------------------------------------------- explanation
+
+
+def print_explanation(explanation: Explanation) -> None:
+    """Print what was decided in a run, when, and why."""
+    console = make_console()
+    picked = explanation.picked
+    console.print(Text(f"Run {picked.number}", style="bold"), Text(picked.in_words, style="dim"))
+    console.print(_about(picked))
+    for sentence in explanation.sentences:
+        console.print(Text(sentence))
+    console.print()
+    if explanation.items:
+        console.print(_story(picked, explanation.rows, explanation.thinned.until_s))
+    else:
+        console.print("Nothing has been decided yet.")
+    if explanation.shadows is not None:
+        _print_shadows(explanation.shadows, picked, explanation.last, console)
+        _print_what_if(explanation.what_if, console)
+
+
+def _about(picked: JournalRun) -> Text:
+    run = picked.run
+    parts = [f"policy {run.policy}", f"objective {run.objective}", f"engine {run.engine}"]
+    if run.job != UNNAMED and not picked.other_jobs:
+        parts.insert(0, f"job {run.job}")
+    if len(run.operators) > 1:
+        parts.append(f"operators {', '.join(run.operators)}")
+    if picked.is_live:
+        parts.append(f"started {picked.when(run.started_s)}")
+    if run.settings:
+        parts.append("settings " + ", ".join(f"{name}={_short(value)}" for name, value in run.settings.items()))
+    return Text(" · ".join(parts))
+
+
+def _short(value: object) -> str:
+    """Return a setting in one line; of a text of many lines, such as rules, only their number."""
+    lines = str(value).splitlines()
+    return str(value) if len(lines) <= 1 else f"({len(lines)} lines)"
+
+
+def _story(picked: JournalRun, rows: Sequence[Row], thinned_until_s: float | None) -> Table:
+    is_same_day = local_time(rows[0].at_s).date() == local_time(rows[-1].at_s).date()
+    clock_format = "%H:%M:%S" if is_same_day else "%m-%d %H:%M:%S"
+    table = grid()
+    for row in rows:
+        clock = [Text(local_time(row.at_s).strftime(clock_format))] if picked.is_live else []
+        since = Text(f"+{format_duration(row.at_s - picked.run.started_s)}", style="dim")
+        operator = [Text(row.operator, style="cyan")] if len(picked.run.operators) > 1 else []
+        repetition = row.repetition(is_thinned=thinned_until_s is not None and row.at_s <= thinned_until_s)
+        table.add_row(
+            *clock,
+            since,
+            *operator,
+            Text(row.change, style=KIND_STYLES[row.kind]),
+            Text("\n").join(_why(row, repetition)),
+        )
+    return table
+
+
+def _why(row: Row, repetition: str) -> list[Text]:
+    is_hold = row.kind == "hold"
+    lines = [Text(f"{row.reason} ({repetition})" if repetition else row.reason, style="dim" if is_hold else "")]
+    if is_hold:
+        return lines
+    if row.numbers:
+        lines.append(Text(row.numbers, style="dim"))
+    lines += [Text(note, style="magenta") for note in row.notes]
+    return [*lines, *(Text(effect, style="dim") for effect in row.effects)]
+
+
+def _print_shadows(shadows: Mapping[str, ShadowStory], picked: JournalRun, last: int | None, console: Console) -> None:
+    """Print where each shadow differed; of many times, the last."""
+    console.print()
+    if not shadows:
+        console.print("No shadow policy decided in this run.")
+    for name, story in shadows.items():
+        console.print(Text(f"Shadow {story_in_words(name, story)}."))
+        table = grid()
+        for difference in story.differences[0 if last is None else -last :]:
+            since = Text(f"+{format_duration(difference.at_s - picked.run.started_s)}", style="dim")
+            wants_more = difference.wants_more
+            what = Text("more" if wants_more else "fewer", style=KIND_STYLES["out" if wants_more else "in"])
+            operator = [Text(difference.verdict.operator, style="cyan")] if len(picked.run.operators) > 1 else []
+            table.add_row(since, *operator, what, Text(difference_in_words(difference)))
+        if story.differences:
+            console.print(table)
+
+
+def _print_what_if(what_if: Mapping[str, Summary] | str, console: Console) -> None:
+    """Print the results of each policy, the one that acted first."""
+    if isinstance(what_if, str):
+        if what_if:
+            console.print(Text(f"\nTheir results are not known: {what_if}"))
+        return
+    console.print("\nUnder the recorded load, simulated as this job was measured, the one that acted first:")
+    console.print(comparison_table(what_if))

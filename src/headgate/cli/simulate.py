@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from rich.text import Text
+
 from headgate.cli import options
 from headgate.cli.common import (
     check_target,
@@ -248,8 +250,6 @@ def _write_report(
 def _print(
     result: SimulationResult, objective: Objective, report: Path | None, journal: Path | None, notes: list[str]
 ) -> None:
-    from rich.text import Text
-
     from headgate.cli.run_view import print_run
     from headgate.journal.findings import story_in_words
 

@@ -10,6 +10,7 @@ import typer
 
 from headgate.cli import options
 from headgate.cli.common import argument, make_console, option, say, write_json
+from headgate.cli.tables import print_table
 from headgate.core.types import JSON
 from headgate.core.units import format_duration
 
@@ -28,7 +29,6 @@ def status(
       [cyan]headgate status[/cyan]
       [cyan]headgate status clicks --service https://headgate.example.org:8420 --token-file ana.token[/cyan]
     """
-    from headgate.cli.tables import print_table
 
     with options.client_of(service, token_file, certificate) as client:
         found = client.jobs() if job is None else [client.job(job)]

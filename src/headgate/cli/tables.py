@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from rich.text import Text
 
 from headgate.core.types import JSON
-from headgate.render.tables import Column, columns_of
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+    from headgate.render.tables import Column
 
 GAP = 2
 LONGEST_TEXT = 40
@@ -19,19 +23,47 @@ LEAST_TEXT = 30
 INDENT = 2
 
 
-def print_table(rows: Sequence[Mapping[str, JSON]], console: Console) -> None:
-    """Print rows as a table, or as several below each other that begin with the same columns."""
+def print_table(rows: Sequence[Mapping[str, JSON]], console: Console, notes: Iterable[str] = ()) -> None:
+    """Print rows as a table, or as several below each other that begin with the same columns; then notes on them."""
+    from headgate.render.tables import columns_of
+
     for index, block in enumerate(blocks(columns_of(rows), console.width)):
         if index:
             console.print()
         _print(block, console)
+    print_notes(notes, console)
+
+
+def print_notes(notes: Iterable[str], console: Console) -> None:
+    for note in notes:
+        console.print(Text(f"\n{note}", style="dim"))
+
+
+def grid(rows: Iterable[Iterable[RenderableType]] = ()) -> Table:
+    """Return rows side by side, without headings."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, GAP, 0, 0))
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def headed_table(*headings: str, numbers_from: int | None = None, **more: Any) -> Table:
+    """Return an empty table with dim headings and no lines, whose columns hold numbers from that one on."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, GAP, 0, 0), header_style="dim", **more)
+    for index, heading in enumerate(headings):
+        is_number = numbers_from is not None and index >= numbers_from
+        table.add_column(heading, justify="right" if is_number else "left", no_wrap=is_number)
+    return table
 
 
 def print_described(described: Sequence[tuple[str, str]], console: Console) -> None:
     """Print names with their descriptions, which stand below them where the terminal is narrow."""
     from rich.padding import Padding
     from rich.table import Table
-    from rich.text import Text
 
     widest = max((len(name) for name, _ in described), default=0)
     if console.width - widest - GAP < LEAST_TEXT:
@@ -89,7 +121,6 @@ def _widened(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
 
 def _print(block: Sequence[tuple[Column, int]], console: Console) -> None:
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, header_style="dim", padding=(0, GAP, 0, 0), pad_edge=False)
     for column, width in block:

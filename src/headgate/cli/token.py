@@ -11,6 +11,7 @@ import typer
 
 from headgate.cli import options
 from headgate.cli.common import argument, duration_s, make_console, option, say, write_json
+from headgate.cli.tables import print_table
 from headgate.core.extras import require
 from headgate.core.types import JSON
 
@@ -56,8 +57,6 @@ def make(
 @token.command("list")
 def list_tokens(config: ConfigOption = Path("headgate.yaml"), json_file: options.Json = None) -> None:
     """List the tokens of a service; the secrets themselves are not stored."""
-    from headgate.cli.tables import print_table
-
     with _store(config) as store:
         now_s = store.now()
         found: list[dict[str, JSON]] = [
