@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import pytest
 from rich.console import Console
 
-from headgate.cli.pipeline_view import PipelineView, print_result
+from headgate.cli.operators_view import PipelineView, print_result
 from headgate.core.types import JSON
 from headgate.journal.codec import decision_to_dict, observation_to_dict, to_json
 from headgate.journal.sqlite import SqliteJournal

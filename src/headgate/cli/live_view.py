@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,8 +19,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from headgate.core.objective import LatencySlo, Objective
-from headgate.core.types import Event, Instances, Sample, Severity, Verdict
+from headgate.core.objective import Objective
+from headgate.core.types import Event, Severity, Verdict
 from headgate.core.units import format_duration, plain
 
 LINE_EVERY_S = 10.0
@@ -136,53 +136,6 @@ def gauges(rows: Iterable[tuple[str, str, str]], name_width: int, value_width: i
     return table
 
 
-OperatorCells = tuple[str, str, str, str]
-"""Instances, load, lag and latency of an operator."""
-
-
-def operator_cells(instances: Instances, sample: Sample | None) -> OperatorCells:
-    """Return the state of an operator in words.
-
-    >>> operator_cells(Instances(3, 3, 2, stale=True), None)
-    ('2→3?', '?/s', 'lag ?', '? s')
-    """
-    size = f"{instances.ready}" if instances.ready == instances.planned else f"{instances.ready}→{instances.planned}"
-    if instances.stale:
-        size = f"{size}?"
-    if sample is None:
-        return size, "?/s", "lag ?", "? s"
-    return (
-        size,
-        f"{known(sample.input_rate_per_s)}/s",
-        f"lag {known(sample.backlog)}",
-        f"{known(sample.worst_latency_s)} s",
-    )
-
-
-def operators_table(
-    headings: tuple[str, str],
-    cells: Mapping[str, Sequence[str]],
-    sizes: Mapping[str, Sequence[float | None]],
-    width: int,
-) -> Table:
-    """Return a row for each operator, with the course of its size."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=True)
-    for heading in (*headings, "load", "lag", "latency"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("size so far", no_wrap=True, ratio=1)
-    for name, row in cells.items():
-        table.add_row(Text(name, "bold cyan"), *row, f"[green]{sparkline(sizes[name][-MOST_POINTS:], width)}")
-    return table
-
-
-def end_to_end_line(text: str, latencies_s: Sequence[float | None], goal: Objective, width: int) -> Text:
-    """Return the latency of records through all operators with its course, red where it is beyond the bound."""
-    newest_s = latencies_s[-1] if latencies_s else None
-    is_late = isinstance(goal.slo, LatencySlo) and newest_s is not None and newest_s > goal.slo.bound_s
-    curve = sparkline(latencies_s[-MOST_POINTS:], max(10, width - 60))
-    return Text.assemble((f"{text}  ", "bold red" if is_late else "bold magenta"), curve)
-
-
 def change_lines(changes: Iterable[tuple[float, Verdict, str, str]]) -> Iterator[Text]:
     """Yield a line for each change: when, which verdict, the change in words, and why."""
     for at_s, verdict, change, why in changes:
@@ -192,16 +145,6 @@ def change_lines(changes: Iterable[tuple[float, Verdict, str, str]]) -> Iterator
 
 def event_line(subject: str, event: Event) -> Text:
     return Text.assemble((subject, "dim"), (event.kind, SEVERITY_STYLES[event.severity]), f"  {event.detail}")
-
-
-def results_table(first_heading: str, rows: Iterable[Sequence[str]]) -> Table:
-    """Return the results of several operators: largest and mean size, changes, latency and lag."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in (first_heading, "most", "mean", "changes", "latency p95", "largest lag"):
-        table.add_column(heading, justify="left" if heading == first_heading else "right")
-    for name, *cells in rows:
-        table.add_row(Text(name), *cells)
-    return table
 
 
 def known(value: float | None) -> str:

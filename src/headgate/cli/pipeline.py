@@ -108,7 +108,7 @@ def run(
     _require_installed()
     from headgate.cli.interrupts import INTERRUPTED, message_when_stopped, stopped_by_signals
     from headgate.cli.live_view import shown
-    from headgate.cli.pipeline_view import PipelineView, print_result
+    from headgate.cli.operators_view import PipelineView, print_result
     from headgate.pipelines.report import write_pipeline_report
     from headgate.pipelines.run import PipelineRunPlan, run_pipeline
 

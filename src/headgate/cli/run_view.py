@@ -11,7 +11,7 @@ from rich.text import Text
 
 from headgate.cli.common import make_console, say
 from headgate.cli.live_view import KIND_STYLES, sparkline
-from headgate.cli.tables import grid, headed_table
+from headgate.cli.tables import grid
 from headgate.core.objective import Objective
 from headgate.core.types import JSON, Decision, Observation
 from headgate.core.units import format_duration, plain
@@ -91,7 +91,9 @@ def comparison_table(rows: Mapping[str, Summary]) -> Table:
     """Return a table of several runs under the same load; the others are compared with the first."""
     headings = ["late records", "violated", "latency p95", "largest backlog", "mean instances", "instance hours"]
     is_priced = any(summary.cost is not None for summary in rows.values())
-    table = headed_table("", *headings, *(["cost"] if is_priced else []), numbers_from=1)
+    table = Table("", box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for heading in (*headings, "cost") if is_priced else headings:
+        table.add_column(heading, justify="right", no_wrap=True)
     for index, (name, summary) in enumerate(rows.items()):
         table.add_row(
             Text(name),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
 
@@ -46,17 +46,6 @@ def grid(rows: Iterable[Iterable[RenderableType]] = ()) -> Table:
     table = Table.grid(padding=(0, GAP, 0, 0))
     for row in rows:
         table.add_row(*row)
-    return table
-
-
-def headed_table(*headings: str, numbers_from: int | None = None, **more: Any) -> Table:
-    """Return an empty table with dim headings and no lines, whose columns hold numbers from that one on."""
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, GAP, 0, 0), header_style="dim", **more)
-    for index, heading in enumerate(headings):
-        is_number = numbers_from is not None and index >= numbers_from
-        table.add_column(heading, justify="right" if is_number else "left", no_wrap=is_number)
     return table
 
 
