@@ -42,8 +42,8 @@ UNCHECKED = ("docs/benchmarks/", "scripts/check_language.py", "tests/docs/test_l
 
 
 PENDING = (
-    *("docs/how-it-works.md", "src/headgate/cli/", "src/headgate/journal/", "src/headgate/render/"),
-    *("src/headgate/runtime/", "tests/core/test_extras.py", "tests/journal/", "tests/render/", "tests/runtime/"),
+    *("docs/how-it-works.md", "src/headgate/journal/"),
+    *("src/headgate/runtime/", "tests/core/test_extras.py", "tests/journal/", "tests/runtime/"),
 )
 """What is not written in these terms yet; this list only gets shorter. Name a path to see its findings."""
 

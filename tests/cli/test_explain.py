@@ -506,9 +506,9 @@ def test_predictions_are_compared_with_results(tmp_path: Path) -> None:
     )
     assert headgate(*simulated.split()).exit_code == 0
     text = headgate("explain", str(journal)).stdout
-    assert "What was expected came within the stated interval: latency" in text
+    assert "Predictions within their interval: latency" in text
     assert "expected after 60s: latency" in text
-    assert ", came" in text
+    assert ", observed" in text
     story = json.loads(headgate("explain", str(journal), "--all", "--json", "-").stdout)
     assert story["coverage"]["latency_s"]["answered"] > 600
     changes = [item for item in story["story"] if item["kind"] == "resize" and item["expected"]]

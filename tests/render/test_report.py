@@ -94,8 +94,8 @@ def test_the_page_is_whole_and_needs_no_network(target: Path) -> None:
 
 def test_it_shows_the_figures_of_the_run(target: Path) -> None:
     text = page_of(target, notes=["Load: constant."]).text
-    for told in ("a run", "latency p95 < 10s, for 30s", "Load: constant.", "96.5%", "97.8%", "8 s", "1,234", "2.50"):
-        assert told in text
+    for part in ("a run", "latency p95 < 10s, for 30s", "Load: constant.", "96.5%", "97.8%", "8 s", "1,234", "2.50"):
+        assert part in text
 
 
 @pytest.mark.parametrize(("objective", "verdict"), [("latency p95 < 10s", "good"), ("latency p99 < 10s", "bad")])
@@ -108,21 +108,21 @@ def test_figures_that_are_not_known_are_not_made_up(target: Path) -> None:
     assert "Objective met – " in page_of(target, summary=UNKNOWN, comparison={"2 instances": UNKNOWN}).text
 
 
-def test_it_tells_what_was_decided_and_why(target: Path) -> None:
+def test_it_shows_what_was_decided_and_why(target: Path) -> None:
     text = page_of(target, receipts=[receipt(10.5)], events=[event(5, "observe-failed")]).text
-    told = text[text.index("What was decided") :]
+    story = text[text.index("What was decided") :]
     for part in (
         "5s observe-failed",
         "10s 1 → 3 slo-violated at 10 s latency_s 1.5",
         "step-limit made it 3 instead of 9: the test said so",
         "accepted after 500ms; 3 ready after 20s",
     ):
-        assert part in told
-    assert "steady" not in told
+        assert part in story
+    assert "steady" not in story
 
 
 @pytest.mark.parametrize(
-    ("comparison", "said"),
+    ("comparison", "sentence"),
     [
         (
             {"3 instances": Summary(0.0, 0.0, 100.0, 3.0, 13500.0, 0, 0.0, 1.0, 1.0, 1.0)},
@@ -131,9 +131,9 @@ def test_it_tells_what_was_decided_and_why(target: Path) -> None:
         ({"1 instance": Summary(90.0, 90.0, 10.0, 1.0, 3600.0, 0, 9.0, 1.0, 1.0, 1.0)}, "None of these sizes"),
     ],
 )
-def test_it_compares_with_fixed_sizes(target: Path, comparison: dict[str, Summary], said: str) -> None:
+def test_it_compares_with_fixed_sizes(target: Path, comparison: dict[str, Summary], sentence: str) -> None:
     text = page_of(target, comparison=comparison).text
-    assert said in text
+    assert sentence in text
     assert f"{next(iter(comparison))} " in text[text.index("this run") :]
 
 
@@ -171,7 +171,7 @@ def test_any_text_is_shown_as_text(target: Path) -> None:
     assert "&lt;script&gt;" in hover.replace("<br>", "")
 
 
-def test_a_path_that_cannot_be_written_is_told() -> None:
+def test_a_path_that_cannot_be_written_is_an_error() -> None:
     with pytest.raises(OutputError, match="cannot be written: no space left on device"):
         page_of(Path("/dev/full"))
 
@@ -239,11 +239,11 @@ def counted(minutes: int, late_per_minute: float) -> list[Observation]:
     ]
 
 
-def test_what_is_spent_of_the_error_budget_is_drawn_and_told(target: Path) -> None:
+def test_what_is_spent_of_the_error_budget_is_drawn_and_written(target: Path) -> None:
     hourly = parse_objective("latency p90 < 10s per 1h")
     page = page_of(target, observations=counted(60, 45), objective=hourly)
-    for told in ("Error budget 75% spent", "900 records left; burning at 0.75 × over 2m 30s and 0.75 × over 12.5s"):
-        assert told in page.text
+    for part in ("Error budget 75% spent", "900 records left; burning at 0.75 × over 2m 30s and 0.75 × over 12.5s"):
+        assert part in page.text
     drawn = json.loads(page.figures)[0]
     spent = trace(drawn, "budget spent")
     assert spent["y"][-1] == pytest.approx(75.0)
@@ -264,16 +264,16 @@ def test_where_nothing_was_counted_there_is_no_budget_to_show(target: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("objective", "told"),
+    ("objective", "cost"),
     [
         ("latency p95 < 10s", None),
         ("latency p95 < 10s, price 0.5", "Cost 1 24 per day at this pace"),
         ("latency p95 < 10s, cost < 12 per day, price 0.5", "Cost 1 24 per day at this pace, the limit is 12"),
     ],
 )
-def test_what_a_priced_run_costs_is_told(target: Path, objective: str, told: str | None) -> None:
+def test_the_cost_of_a_priced_run_is_shown(target: Path, objective: str, cost: str | None) -> None:
     text = page_of(target, observations=counted(60, 0), objective=parse_objective(objective)).text
-    assert (told in text) if told else ("Cost" not in text)
+    assert (cost in text) if cost else ("Cost" not in text)
 
 
 def test_a_page_carries_the_script_packed_and_has_no_button_to_a_cloud(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A run is told as what happened and why: changes with their effect, what was stopped, and holds that repeat as one."""
+"""The story of a run: changes with their effects and reasons, changes that guards stopped, and repeated holds as one item."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def short(item: Item) -> str:
             return f"{at_s:g}: engine {outcome} {', '.join(answers)}"
         case Event(at_s=at_s, kind=kind):
             return f"{at_s:g}: {kind}"
-        case Repeated(at_s=at_s, last_s=last_s, count=count, event=one):
-            return f"{at_s:g}-{last_s:g}: {one.kind} x{count}"
+        case Repeated(at_s=at_s, last_s=last_s, count=count, event=event_):
+            return f"{at_s:g}-{last_s:g}: {event_.kind} x{count}"
 
 
-def test_holds_that_repeat_each_other_are_told_as_one() -> None:
-    told = story_of(
+def test_holds_that_repeat_each_other_are_one_item() -> None:
+    story = story_of(
         [
             decision(0, code="no-data"),
             *(decision(second) for second in (1, 2, 3)),
@@ -54,7 +54,7 @@ def test_holds_that_repeat_each_other_are_told_as_one() -> None:
             decision(9, 3, 2, code="idle"),
         ]
     )
-    assert [short(item) for item in told] == [
+    assert [short(item) for item in story] == [
         "0-0: no-data x1",
         "1-3: steady x3",
         "4: 1 to 3",
@@ -64,13 +64,13 @@ def test_holds_that_repeat_each_other_are_told_as_one() -> None:
     ]
 
 
-def test_events_and_what_the_engine_did_unasked_stand_where_they_happened() -> None:
-    told = story_of(
+def test_events_and_spontaneous_actions_of_the_engine_stand_where_they_happened() -> None:
+    story = story_of(
         [decision(0), decision(10), decision(20, 1, 2)],
         receipts=[receipt(10.5), receipt(20.1)],
         events=[event(-1, "started"), event(15, "observe-failed")],
     )
-    assert [short(item) for item in told] == [
+    assert [short(item) for item in story] == [
         "-1: started",
         "0-10: steady x2",
         "10.5: engine accepted job",
@@ -79,12 +79,12 @@ def test_events_and_what_the_engine_did_unasked_stand_where_they_happened() -> N
     ]
 
 
-def test_events_in_the_same_words_are_told_as_one_until_something_else_happens() -> None:
+def test_equal_events_are_one_item_until_something_else_happens() -> None:
     failed = [event(second, "observe-failed") for second in (11, 12, 13, 21, 31)]
-    told = story_of(
+    story = story_of(
         [decision(0), decision(20, 1, 2)], events=[*failed, Event(14, "observe-failed", "for another reason")]
     )
-    assert [short(item) for item in told] == [
+    assert [short(item) for item in story] == [
         "0-0: steady x1",
         "11-13: observe-failed x3",
         "14: observe-failed",
@@ -109,7 +109,7 @@ OBSERVED = [
 
 
 @pytest.mark.parametrize(
-    ("decisions", "receipts", "said"),
+    ("decisions", "receipts", "effect"),
     [
         ([decision(20, 4, 6)], [receipt(20.2)], "accepted after 200ms; 6 ready after 10s"),
         (
@@ -133,14 +133,14 @@ OBSERVED = [
     ],
 )
 def test_the_effect_of_a_change_is_what_later_observations_show(
-    decisions: list[Decision], receipts: list[Receipt], said: str
+    decisions: list[Decision], receipts: list[Receipt], effect: str
 ) -> None:
     resize = story_of(decisions, OBSERVED, receipts)[0]
     assert isinstance(resize, Resize)
-    assert effect_in_words(resize) == said
+    assert effect_in_words(resize) == effect
 
 
-def test_operators_are_told_apart() -> None:
+def test_each_operator_has_its_own_items() -> None:
     both = decision(0)
     both = replace(both, verdicts={"a": both.verdicts["job"], "b": decision(0, 1, 2).verdicts["job"]})
     assert sorted(short(item) for item in story_of([both, both])) == ["0-0: steady x2", "0: 1 to 2", "0: 1 to 2"]
@@ -152,24 +152,24 @@ def of_operators(at_s: float, **sizes: tuple[int, int]) -> Decision:
     return replace(decision(at_s), verdicts=verdicts)
 
 
-def test_each_operator_is_told_what_became_of_its_own_change() -> None:
+def test_each_operator_has_the_effect_of_its_own_change() -> None:
     answers = {"a": Answer(Outcome.ACCEPTED, 2), "b": Answer(Outcome.REFUSED, 1, "no cores left")}
-    told = story_of([of_operators(0, a=(1, 2), b=(1, 3))], receipts=[Receipt(0.1, answers)])
-    effects = {item.verdict.operator: effect_in_words(item) for item in told if isinstance(item, Resize)}
+    story = story_of([of_operators(0, a=(1, 2), b=(1, 3))], receipts=[Receipt(0.1, answers)])
+    effects = {item.verdict.operator: effect_in_words(item) for item in story if isinstance(item, Resize)}
     assert effects == {
         "a": "accepted after 100ms; not seen ready yet",
         "b": "refused after 100ms (no cores left)",
     }
 
 
-def test_what_the_engine_did_to_keep_one_operator_is_told_beside_the_change_of_another() -> None:
+def test_an_action_of_the_engine_on_an_unchanged_operator_is_an_item_of_its_own() -> None:
     unchanged = Answer(Outcome.UNCHANGED, 1)
     answers = {"a": Answer(Outcome.ACCEPTED, 2), "b": Answer(Outcome.ACCEPTED, 1, "replaced one"), "c": unchanged}
-    told = story_of([of_operators(0, a=(1, 2), b=(1, 1), c=(1, 1))], receipts=[Receipt(0.1, answers)])
-    assert [short(item) for item in told if isinstance(item, Receipt)] == ["0.1: engine accepted b"]
+    story = story_of([of_operators(0, a=(1, 2), b=(1, 1), c=(1, 1))], receipts=[Receipt(0.1, answers)])
+    assert [short(item) for item in story if isinstance(item, Receipt)] == ["0.1: engine accepted b"]
 
 
-def test_what_shadows_would_have_done_is_not_told() -> None:
+def test_decisions_of_shadows_are_left_out() -> None:
     shadow = replace(decision(5, 1, 9), role=Role.SHADOW, policy="hpa")
     assert [short(item) for item in story_of([decision(0), shadow, decision(10)])] == ["0-10: steady x2"]
 
@@ -194,9 +194,9 @@ def test_an_operator_without_readings_is_silent_and_keeps_its_last_known_size(
         sized(30, a=a, b=b),
         sized(40, a=a, **missing),
     ]
-    told = story_of([], seen)
-    assert [short(item) for item in told] == ["10-20: b silent", "40-40: b silent"]
-    words = [silence_in_words(item) for item in told if isinstance(item, Silence)]
+    story = story_of([], seen)
+    assert [short(item) for item in story] == ["10-20: b silent", "40-40: b silent"]
+    words = [silence_in_words(item) for item in story if isinstance(item, Silence)]
     assert words[0] == "no readings for 20s; its last known size, 1 of 2 ready, was assumed"
     assert words[1].startswith("no readings since then")
 
@@ -207,7 +207,7 @@ def test_an_operator_that_never_had_a_reading_is_not_silent_yet() -> None:
 
 @pytest.mark.parametrize(("count", "left"), [(0, 0), (1, 2), (2, 3), (3, 6), (99, 6)])
 def test_the_end_of_a_story_is_counted_in_changes(count: int, left: int) -> None:
-    told = story_of(
+    story = story_of(
         [
             decision(0),
             decision(1, 1, 2),
@@ -217,16 +217,16 @@ def test_the_end_of_a_story_is_counted_in_changes(count: int, left: int) -> None
             decision(5),
         ]
     )
-    assert latest(told, count) == told[len(told) - left :]
+    assert latest(story, count) == story[len(story) - left :]
 
 
-def test_guards_that_let_a_target_pass_without_a_word_are_not_told() -> None:
+def test_guards_without_effect_and_reason_are_left_out() -> None:
     verdict = decision(0, 2, 3, proposed=9).verdicts["job"]
     assert [note.guard for note in verdict.notes] == ["bounds", "step-limit"]
     assert [note.guard for note in acting_notes(verdict)] == ["step-limit"]
 
 
-def test_recommendations_that_repeat_each_other_are_told_as_one() -> None:
+def test_recommendations_that_repeat_each_other_are_one_item() -> None:
     recommended = [
         replace(decision(at_s, 1, target), role=Role.RECOMMENDED)
         for at_s, target in ((0, 1), (5, 3), (10, 3), (15, 4), (20, 1), (25, 4))

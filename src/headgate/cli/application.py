@@ -323,7 +323,6 @@ def _write_report(result: RunResult) -> Path:
 
 
 def _print(result: RunResult, report: Path, console: Console) -> None:
-
     from headgate.cli.run_view import print_run
 
     record, folder = result.record, result.plan.folder

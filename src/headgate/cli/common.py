@@ -22,6 +22,8 @@ from headgate.core.units import parse_duration_s
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from headgate.documents import DocumentError
+
 STANDARD_OUTPUT = "-"
 LEAST_COLUMNS = 40
 """The least width assumed: some terminals report none."""
@@ -61,6 +63,15 @@ def write_json(value: JSON, target: str | None) -> None:
         sys.stdout.write(text)  # A failure is reported by StandardOutput.
     else:
         write_file(Path(target), text)
+
+
+def refused_document(file: Path, error: DocumentError) -> dict[str, JSON]:
+    """Return what is wrong with a document, as the JSON of the commands that check one."""
+    problems = [
+        {"line": problem.position.line, "column": problem.position.column, "message": problem.message}
+        for problem in error.problems
+    ]
+    return {"file": str(file), "valid": False, "errors": problems}
 
 
 def check_target(target: Path | str | None, *, journal: Path | None = None) -> None:

@@ -114,7 +114,6 @@ def _config(config: Path | None) -> Iterator[Finding]:
 
 
 def _print(findings: list[Finding]) -> None:
-
     table = grid()
     for finding in findings:
         text = Text(finding.text)

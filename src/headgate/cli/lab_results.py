@@ -142,7 +142,6 @@ def print_results(found: LabResults) -> None:
 
 
 def _print_compared(pairs: Sequence[GroupComparison]) -> None:
-
     console = make_console()
     for contest in dict.fromkeys(pair.labels[:3] for pair in pairs):
         columns = _columns(

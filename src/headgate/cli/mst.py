@@ -215,7 +215,6 @@ def _rows(result: MstResult, *, with_app: bool) -> list[dict[str, JSON]]:
 
 
 def _print(results: Sequence[MstResult], console: Console) -> None:
-
     rows = [row for result in results for row in _rows(result, with_app=len(results) > 1)]
     if not rows:
         return

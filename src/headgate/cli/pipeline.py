@@ -16,6 +16,7 @@ from headgate.cli.common import (
     make_console,
     option,
     prepare_folder,
+    refused_document,
     say,
     write_json,
 )
@@ -46,15 +47,11 @@ def check(file: FileArgument, json_file: options.Json = None) -> None:
 
     try:
         found = _read(file)
-    except DocumentError as errors:
+    except DocumentError as error:
         if json_file is None:
             raise
-        problems = [
-            {"line": problem.position.line, "column": problem.position.column, "message": problem.message}
-            for problem in errors.problems
-        ]
-        write_json({"file": str(file), "valid": False, "errors": problems}, json_file)
-        raise typer.Exit(2) from errors
+        write_json(refused_document(file, error), json_file)
+        raise typer.Exit(2) from error
     if json_file is not None:
         write_json({"file": str(file), "valid": True, "errors": [], "jobs": _described(found)}, json_file)
         return

@@ -131,7 +131,6 @@ def _print_state(policy: dict[str, Any], state: Mapping[str, JSON]) -> None:
 
 
 def _print_settings(title: str, rows: list[dict[str, Any]], console: Console) -> None:
-
     if console.width >= SIDE_BY_SIDE:
         console.print(_settings_table(title, rows))
         return

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headgate.cli import options
-from headgate.cli.common import STANDARD_OUTPUT, argument, check_target, make_console, option, write_json
+from headgate.cli.common import (
+    STANDARD_OUTPUT,
+    argument,
+    check_target,
+    counted,
+    option,
+    refused_document,
+    say,
+    write_json,
+)
 from headgate.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,18 +48,17 @@ def check(file: FileArgument, operator: OperatorOption = None, json_file: option
     _check_target(json_file, file)
     try:
         policy = _read(file, operator)
-    except DocumentError as errors:
+    except DocumentError as error:
         if json_file is None:
             raise
-        write_json({"file": str(file), "valid": False, "errors": _problems(errors)}, json_file)
-        raise typer.Exit(2) from errors
+        write_json(refused_document(file, error), json_file)
+        raise typer.Exit(2) from error
     if json_file is not None:
         write_json({"file": str(file), "valid": True, "errors": [], "warnings": overlaps(policy)}, json_file)
         return
-    console = make_console()
-    console.print(f"{file} is valid: {_counted(policy)}.", markup=False, soft_wrap=True)
+    say(f"{file} is valid: {counted(len(policy.rules), 'rule')} and {counted(len(policy.constraints), 'constraint')}.")
     for warning in overlaps(policy):
-        console.print(f"note: {warning}", markup=False, soft_wrap=True)
+        say(f"note: {warning}")
 
 
 @rules.command()
@@ -76,9 +84,8 @@ def show(
     elif yaml:
         typer.echo(str(policy), nl=False)
     else:
-        console = make_console()
         for sentence in (*map(rule_in_words, policy.rules), *map(constraint_in_words, policy.constraints)):
-            console.print(sentence, markup=False, soft_wrap=True)
+            say(sentence)
 
 
 @rules.command()
@@ -104,15 +111,3 @@ def _read(file: Path, operators: list[str] | None) -> RulePolicy:
     from headgate.rules.rules_policy import read_rules
 
     return read_rules(file, Known(operators=operators or None))
-
-
-def _problems(errors: Any) -> list[dict[str, Any]]:
-    return [
-        {"line": problem.position.line, "column": problem.position.column, "message": problem.message}
-        for problem in errors.problems
-    ]
-
-
-def _counted(policy: RulePolicy) -> str:
-    counts = ((len(policy.rules), "rule"), (len(policy.constraints), "constraint"))
-    return " and ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)

@@ -67,7 +67,7 @@ def figures(summary: Summary, objective: Objective, console: Console) -> Table:
     rows = [
         ("late records", _known(summary.late_records_pct, " %")),
         ("objective violated", f"{_known(summary.slo_violation_pct, ' %')} of the time"),
-        ("kept up", f"{_known(summary.qos_pct, ' %')} of the time"),
+        ("keeping up", f"{_known(summary.qos_pct, ' %')} of the time"),
         ("latency p50 / p95 / p99", f"{' / '.join(map(_known, latencies_s))} s"),
         ("largest backlog", _known(summary.max_backlog)),
     ]

@@ -29,7 +29,6 @@ def status(
       [cyan]headgate status[/cyan]
       [cyan]headgate status clicks --service https://headgate.example.org:8420 --token-file ana.token[/cyan]
     """
-
     with options.client_of(service, token_file, certificate) as client:
         found = client.jobs() if job is None else [client.job(job)]
         changes = [] if job is None else client.changes(job)

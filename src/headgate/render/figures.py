@@ -120,15 +120,15 @@ class _Axis:
 
     def steps(self, name: str, colour: str, points: Sequence[tuple[Instant, int]], dash: str = "solid") -> JSON:
         """Only where the value changes: exact, and short however long the run."""
-        kept = [points[0], *(after for before, after in pairwise(points) if before[1] != after[1])] if points else []
-        if points and kept[-1] is not points[-1]:
-            kept.append(points[-1])
+        ends = [points[0], *(after for before, after in pairwise(points) if before[1] != after[1])] if points else []
+        if points and ends[-1] is not points[-1]:
+            ends.append(points[-1])
         return {
             "type": "scatter",
             "mode": "lines",
             "name": name,
-            "x": [self.at(at_s) for at_s, _ in kept],
-            "y": [value for _, value in kept],
+            "x": [self.at(at_s) for at_s, _ in ends],
+            "y": [value for _, value in ends],
             "yaxis": _y(_INSTANCES),
             "line": {"color": colour, "width": 2, "shape": "hv", "dash": dash},
             "hovertemplate": f"{name} %{{y}}<extra></extra>",

@@ -92,7 +92,7 @@ def _cards(summary: Summary, objective: Objective, standing: Standing) -> str:
         ("Latency p95", _seconds(summary.latency_p95_s), f"of records; median {_seconds(summary.latency_p50_s)}", ""),
         ("Latency p99", _seconds(summary.latency_p99_s), "of records", ""),
         ("Largest backlog", _count(summary.max_backlog), "records", ""),
-        ("Kept up", _percent(summary.qos_pct), "of the time", ""),
+        ("Keeping up", _percent(summary.qos_pct), "of the time", ""),
         ("Instances", f"{summary.mean_instances:.2f}", "ready on average", ""),
         ("Paid for", f"{summary.instance_seconds / 3600:.2f}", "instance hours", ""),
         ("Changes of size", str(summary.rescales), "", ""),

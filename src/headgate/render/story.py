@@ -1,6 +1,6 @@
 """The story of a run: each change of size and why, the changes that guards stopped, the holds and the events.
 
-``story_of`` turns journal entries into items; ``rows.py`` puts them into words. Nothing is added to the journal's
+``story_of`` turns journal entries into items, ``row_of`` puts an item into words. Nothing is added to the journal's
 entries and nothing left out; consecutive holds that repeat each other are one item, and so are repeated events.
 """
 
@@ -36,13 +36,13 @@ from headgate.journal.contract import CLOCKS_AGREE_S
 PREFIX = "expected_"
 AFTER = "expected_after_s"
 LATEST_S = 15.0
-"""An observation that comes later than this after the moment that was foretold tells nothing of it."""
+"""An observation this long after the predicted moment says nothing about the prediction."""
 UNITS = {"latency_s": ("latency", " s"), "backlog": ("backlog", ""), "instances": ("instances", "")}
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One thing that was expected, and what came; ``None`` where that is not known (yet)."""
+    """A predicted value with its interval, and the observed value; ``None`` while that is unknown."""
 
     name: str
     middle: float
@@ -52,12 +52,12 @@ class Expectation:
 
     @property
     def is_met(self) -> bool | None:
-        """Whether what came lies within the interval; what was stated is rounded like what is compared."""
+        """Whether the observed value lies within the interval."""
         return None if self.actual is None else self.low - 1e-6 <= self.actual <= self.high + 1e-6
 
 
 def expectations(verdict: Verdict, at_s: Instant, observations: Sequence[Observation]) -> list[Expectation]:
-    """What one verdict expected, with what came by the observations in their order."""
+    """Return the predictions of a verdict with the observed values; observations are in the order of time."""
     numbers = verdict.numbers
     after_s = numbers.get(AFTER)
     if not isinstance(after_s, int | float):
@@ -72,62 +72,55 @@ def expectations(verdict: Verdict, at_s: Instant, observations: Sequence[Observa
 
 
 def coverage(decisions: Iterable[Decision], observations: Sequence[Observation]) -> dict[str, tuple[int, int]]:
-    """Of each thing that was foretold how often that was answered, and how often within the interval."""
+    """Return how often each predicted quantity could be checked, and how often its interval held."""
     counts: dict[str, tuple[int, int]] = {}
     for decision in decisions:
         if decision.role is Role.SHADOW:
             continue
         for verdict in decision.verdicts.values():
-            for one in expectations(verdict, decision.at_s, observations):
-                if one.is_met is not None:
-                    answered, met = counts.get(one.name, (0, 0))
-                    counts[one.name] = (answered + 1, met + one.is_met)
+            for prediction in expectations(verdict, decision.at_s, observations):
+                if prediction.is_met is not None:
+                    answered, met = counts.get(prediction.name, (0, 0))
+                    counts[prediction.name] = (answered + 1, met + prediction.is_met)
     return counts
 
 
-def without_expectations(numbers: Mapping[str, Number]) -> dict[str, Number]:
-    """The other numbers of a decision, for those who tell what was expected in words."""
-    return {name: value for name, value in numbers.items() if not _is_told(name)}
-
-
-def _is_told(name: str) -> bool:
-    return name == AFTER or any(
-        name in (f"{PREFIX}{one}", f"{PREFIX}{one}_low", f"{PREFIX}{one}_high") for one in UNITS
-    )
+_PREDICTIONS = frozenset({AFTER, *(f"{PREFIX}{name}{end}" for name in UNITS for end in ("", "_low", "_high"))})
+"""Numbers of a decision that are its predictions."""
 
 
 def expectations_in_words(after_s: float, expected: Sequence[Expectation]) -> str:
     """
     >>> expectations_in_words(60.0, [Expectation("backlog", 120.0, 80.0, 200.0, 130.0)])
-    'expected after 60s: backlog 120 (80 … 200), came 130'
+    'expected after 60s: backlog 120 (80 … 200), observed 130'
     >>> expectations_in_words(60.0, [Expectation("latency_s", 3.0, 1.0, 5.0, 9.0)])
-    'expected after 60s: latency 3 s (1 … 5), came 9 s, beyond that'
+    'expected after 60s: latency 3 s (1 … 5), observed 9 s, outside of it'
     """
     parts = []
-    for one in expected:
-        name, unit = UNITS[one.name]
-        told = f"{name} {plain(one.middle)}{unit} ({plain(one.low)} … {plain(one.high)})"
-        if one.actual is not None:
-            told += f", came {plain(one.actual)}{unit}{'' if one.is_met else ', beyond that'}"
-        parts.append(told)
+    for prediction in expected:
+        name, unit = UNITS[prediction.name]
+        text = f"{name} {plain(prediction.middle)}{unit} ({plain(prediction.low)} … {plain(prediction.high)})"
+        if prediction.actual is not None:
+            text += f", observed {plain(prediction.actual)}{unit}{'' if prediction.is_met else ', outside of it'}"
+        parts.append(text)
     return f"expected after {format_duration(after_s)}: {'; '.join(parts)}"
 
 
 def coverage_in_words(counts: Mapping[str, tuple[int, int]]) -> list[str]:
     """
     >>> coverage_in_words({"backlog": (200, 181)})
-    ['What was expected came within the stated interval: backlog 90.5 % of 200 times (90 % is stated).']
+    ['Predictions within their interval: backlog 90.5 % of 200 times (90 % is stated).']
     >>> coverage_in_words({})
     []
     """
-    told = [
+    parts = [
         f"{UNITS[name][0]} {100 * met / answered:.1f} % of {answered} times" for name, (answered, met) in counts.items()
     ]
-    return [f"What was expected came within the stated interval: {', '.join(told)} (90 % is stated)."] if told else []
+    return [f"Predictions within their interval: {', '.join(parts)} (90 % is stated)."] if parts else []
 
 
 def _due(observations: Sequence[Observation], at_s: Instant) -> Observation | None:
-    index = bisect_left(observations, at_s - 1e-6, key=lambda one: one.at_s)
+    index = bisect_left(observations, at_s - 1e-6, key=lambda observation: observation.at_s)
     if index == len(observations) or observations[index].at_s > at_s + LATEST_S:
         return None
     return observations[index]
@@ -195,7 +188,7 @@ class Silence:
     last_s: Instant
     operator: str
     instances: Instances
-    heard_s: Instant | None = None
+    resumed_s: Instant | None = None
     """When its next reading arrived."""
 
 
@@ -385,7 +378,7 @@ def _silences(operator: str, observations: Iterable[Observation]) -> Iterator[Si
         seen = observation.instances.get(operator)
         if seen is not None and not seen.stale:
             if silence is not None:
-                yield replace(silence, heard_s=observation.at_s)
+                yield replace(silence, resumed_s=observation.at_s)
             known, silence = seen, None
         elif silence is not None:
             silence = replace(silence, last_s=observation.at_s)
@@ -511,8 +504,9 @@ def numbers_in_words(numbers: Mapping[str, Number]) -> str:
     >>> numbers_in_words({"latency_s": 12.3456, "instances": 4, "trend": None})
     'latency_s 12.3 · instances 4 · trend unknown'
     """
-    shown = without_expectations(numbers)
-    return " · ".join(f"{name} {_number_in_words(value)}" for name, value in shown.items())
+    return " · ".join(
+        f"{name} {_number_in_words(value)}" for name, value in numbers.items() if name not in _PREDICTIONS
+    )
 
 
 def _number_in_words(value: Number) -> str:
@@ -550,13 +544,13 @@ def predictions_in_words(resize: Resize) -> str:
 
 def silence_in_words(silence: Silence) -> str:
     """
-    >>> silence_in_words(Silence(60.0, 110.0, "enrich", Instances(3, 3, 2, stale=True), heard_s=120.0))
+    >>> silence_in_words(Silence(60.0, 110.0, "enrich", Instances(3, 3, 2, stale=True), resumed_s=120.0))
     'no readings for 60s; its last known size, 2 of 3 ready, was assumed'
     """
     size = f"its last known size, {silence.instances.ready} of {silence.instances.planned} ready,"
-    if silence.heard_s is None:
+    if silence.resumed_s is None:
         return f"no readings since then; {size} is assumed"
-    return f"no readings for {format_duration(silence.heard_s - silence.at_s)}; {size} was assumed"
+    return f"no readings for {format_duration(silence.resumed_s - silence.at_s)}; {size} was assumed"
 
 
 def item_to_dict(item: Item) -> dict[str, JSON]:
@@ -578,7 +572,8 @@ def item_to_dict(item: Item) -> dict[str, JSON]:
             span = {"at_s": item.at_s, "last_s": item.last_s, "count": item.count}
             return {"kind": kind, **span, **codec.verdict_to_dict(item.verdict)}
         case Silence():
-            return {"kind": "silence", **asdict(item)}
+            fields = asdict(item)
+            return {"kind": "silence", **fields, "heard_s": fields.pop("resumed_s")}
         case Receipt():
             return {"kind": "engine", **codec.receipt_to_dict(item)}
         case Event():
