@@ -515,4 +515,4 @@ def test_predictions_are_compared_with_results(tmp_path: Path) -> None:
     assert {prediction["name"] for prediction in changes[0]["expected"]} == {"backlog", "latency_s", "instances"}
     report = tmp_path / "run.html"
     assert headgate("report", str(journal), "--html", str(report)).exit_code == 0
-    assert "What was expected came within" in report.read_text()
+    assert "Predictions within their interval" in report.read_text()

@@ -1,4 +1,4 @@
-"""The story of a run: changes with their effects and reasons, changes that guards stopped, and repeated holds as one item."""
+"""The story of a run: changes with effects and reasons, changes that guards stopped, and repeated holds as one item."""
 
 from __future__ import annotations
 
