@@ -19,7 +19,6 @@ import headgate.policies.frame
 import headgate.policies.pilot
 import headgate.policies.planning
 import headgate.policies.q_values
-import headgate.policies.rescales
 import headgate.simulation
 import headgate.testing
 
@@ -35,7 +34,6 @@ PACKAGES = (
     headgate.policies.pilot,
     headgate.policies.planning,
     headgate.policies.q_values,
-    headgate.policies.rescales,
     headgate.simulation,
     headgate.testing,
 )

@@ -12,8 +12,7 @@ from headgate.core.errors import UnknownNameError
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Event, Sample, Startup
 from headgate.journal.memory import MemoryJournal
-from headgate.policies.capacity.explored import ControlMode
-from headgate.policies.proactive import Proactive
+from headgate.policies.proactive import ControlMode, Proactive
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload

@@ -84,16 +84,9 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
     scale-in goes to the largest size that was needed recently. If the bounds allow 0 instances, an idle job has none,
     and the first waiting record starts one.
 
-    >>> from headgate.core.objective import parse_objective
-    >>> from headgate.core.topology import Topology
-    >>> from headgate.core.types import Instances, Observation, Sample
-    >>> from headgate.core.window import History
-    >>> from headgate.policies import Context, make_policy
-    >>> job = Topology.single()
-    >>> policy = make_policy("autopilot", Context(parse_objective("latency p95 < 10s"), job))
-    >>> history = History(job)
-    >>> history.observe(Observation(0, {"job": Sample("job", 0, latency_s=8)}, {"job": Instances(2, 2, 2)}))
-    >>> target = policy.decide(0, history).targets["job"]
+    >>> from headgate.policies import Sample
+    >>> from headgate.testing import last_target
+    >>> target = last_target("autopilot", "latency p95 < 10s", 2, Sample("job", 0, latency_s=8))
     >>> target.instances, target.reason
     (3, 'records wait 8 s already, and it is not known yet how long work takes: one more')
     """

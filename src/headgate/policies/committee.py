@@ -118,17 +118,10 @@ class Committee(PolicyBase[CommitteeSettings]):
     A member without data abstains. Ties and fractions are resolved towards the larger size. Guards stand around the
     committee, not around its members.
 
-    >>> from headgate.core.objective import parse_objective
-    >>> from headgate.core.topology import Topology
-    >>> from headgate.core.types import Instances, Observation, Sample
-    >>> from headgate.core.window import History
-    >>> from headgate.policies import Context, make_policy
-    >>> job = Topology.single()
-    >>> policy = make_policy("committee", Context(parse_objective("latency < 10s"), job), {"members": "static, hpa"})
-    >>> history = History(job)
-    >>> sample = Sample("job", 0, utilization=0.98)
-    >>> history.observe(Observation(0, {"job": sample}, {"job": Instances(5, 5, 5)}))
-    >>> target = policy.decide(0, history).targets["job"]
+    >>> from headgate.policies import Sample
+    >>> from headgate.testing import last_target
+    >>> reading = Sample("job", 0, utilization=0.98)
+    >>> target = last_target("committee", "latency < 10s", 5, reading, members="static, hpa")
     >>> target.instances, target.reason
     (7, 'static wants 5 (static), hpa wants 7 (above-target): the largest is 7')
     """

@@ -59,18 +59,12 @@ class DrainTime(OperatorPolicy[DrainTimeSettings]):
       to catch up.
     - Shrinking: by how busy instances are and nothing else, when nothing waits that matters.
 
-    >>> from headgate.core.objective import parse_objective
-    >>> from headgate.core.topology import Topology
-    >>> from headgate.core.types import Instances, Observation, Sample
-    >>> from headgate.core.window import History
-    >>> from headgate.policies import Context, make_policy
-    >>> job = Topology.single()
-    >>> policy = make_policy("drain-time", Context(parse_objective("latency < 10s"), job))
-    >>> history = History(job)
-    >>> for at_s in (0, 30, 60):
-    ...     sample = Sample("job", at_s, input_rate_per_s=150, backlog=50 * at_s, utilization=1.0)
-    ...     history.observe(Observation(at_s, {"job": sample}, {"job": Instances(4, 4, 4)}))
-    >>> target = policy.decide(60, history).targets["job"]
+    >>> from headgate.policies import Sample
+    >>> from headgate.testing import last_target
+    >>> readings = [
+    ...     Sample("job", at_s, input_rate_per_s=150, backlog=50 * at_s, utilization=1.0) for at_s in (0, 30, 60)
+    ... ]
+    >>> target = last_target("drain-time", "latency < 10s", 4, *readings)
     >>> target.instances, target.reason.split("; ")[1]
     (8, 'to keep up with 50/s more and to work off 30s of backlog within 60s takes 8')
     """

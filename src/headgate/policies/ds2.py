@@ -67,18 +67,12 @@ class Ds2(PolicyBase[Ds2Settings]):
 
     Backlogs play no part: with ``scaling_factor`` 0 a job keeps up, and what waits goes on waiting.
 
-    >>> from headgate.core.objective import parse_objective
-    >>> from headgate.core.topology import Topology
-    >>> from headgate.core.types import Instances, Observation, Sample
-    >>> from headgate.core.window import History
-    >>> from headgate.policies import Context, make_policy
-    >>> job = Topology.single()
-    >>> policy = make_policy("ds2", Context(parse_objective("latency < 10s"), job))
-    >>> history = History(job)
-    >>> for at_s in (0, 10):
-    ...     sample = Sample("job", at_s, input_rate_per_s=410, processed_rate_per_s=176, backlog=900)
-    ...     history.observe(Observation(at_s, {"job": sample}, {"job": Instances(2, 2, 2)}))
-    ...     target = policy.decide(at_s, history).targets["job"]
+    >>> from headgate.policies import Sample
+    >>> from headgate.testing import last_target
+    >>> readings = [
+    ...     Sample("job", at_s, input_rate_per_s=410, processed_rate_per_s=176, backlog=900) for at_s in (0, 10)
+    ... ]
+    >>> target = last_target("ds2", "latency < 10s", 2, *readings)
     >>> target.instances, target.reason
     (5, '410 records/s over 88/s of an instance that is busy need 5')
     """

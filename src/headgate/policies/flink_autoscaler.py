@@ -7,7 +7,7 @@ whose defaults are those below. It builds on the true rates of ``ds2``.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -15,12 +15,11 @@ from pydantic import Field
 
 from headgate.core.types import JSON, Instances, Instant, Number, Proposal, Sample, Target
 from headgate.core.units import format_duration, plain
-from headgate.core.window import DEFAULT_RETENTION_S, Window
+from headgate.core.window import DEFAULT_RETENTION_S, SizeChange, Window
 from headgate.policies.frame.base import Context, PolicyBase, hold, register
 from headgate.policies.frame.readings import Flow, carried_on, caught_up_rate_per_s, flow_over
 from headgate.policies.frame.recommendations import ScaleInDelay
 from headgate.policies.frame.settings import PositiveSeconds, Seconds, Settings, Share
-from headgate.policies.rescales.history import RescaleHistory
 
 STALE_AFTER_S = 300.0
 """A newest reading older than this counts as none."""
@@ -75,6 +74,88 @@ class FlinkAutoscalerSettings(Settings):
     """For how long they are (``history.max.age``)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rescale:
+    """A change of size, with the total true rate before it (``JobVertexScaler``, ``AutoScalerUtils``)."""
+
+    at_s: Instant
+    before: int
+    after: int
+    true_per_s: float
+
+    @property
+    def expected_gain_per_s(self) -> float:
+        """The gain if the rate had grown in proportion to the size."""
+        return self.true_per_s * (self.after / self.before - 1)
+
+    def effect(self, true_per_s: float) -> float | None:
+        """Return the share of the expected gain that was reached; ``None`` if none was expected."""
+        gain = self.expected_gain_per_s
+        return (true_per_s - self.true_per_s) / gain if gain > 0 else None
+
+
+class RescaleHistory:
+    """The newest rescales of one operator."""
+
+    def __init__(self, rescales: Sequence[Rescale] = ()) -> None:
+        self._rescales = list(rescales)
+        self._proposed: tuple[Instant, float] | None = None
+
+    @property
+    def newest(self) -> Rescale | None:
+        return self._rescales[-1] if self._rescales else None
+
+    def propose(self, at_s: Instant, true_per_s: float) -> None:
+        """Remember the rate behind a proposal; whether it is carried out is known later."""
+        self._proposed = at_s, true_per_s
+
+    def follow(self, now: Instant, change: SizeChange | None, *, most: int, for_s: float) -> bool:
+        """Record a proposal that was carried out, drop old rescales, and return whether there is a new one."""
+        # State saved on another clock may lie in the future.
+        self._rescales = [rescale for rescale in self._rescales if now - for_s <= rescale.at_s <= now]
+        if self._proposed is None or change is None or change.at_s != self._proposed[0]:
+            return False
+        verdict, (at_s, true_per_s) = change.verdict, self._proposed
+        self._proposed = None
+        if verdict.current >= 1:
+            self._rescales.append(Rescale(at_s, verdict.current, verdict.target, true_per_s))
+        self._rescales = self._rescales[-most:]
+        return True
+
+    def scalability(self, least_observations: int, least: float) -> float:
+        """Return the share of its expected rate that an additional instance brings, from ``least`` to 1.
+
+        Fitted by least squares: observed rates against size times the rate per instance at the smallest size.
+        """
+        if len(self._rescales) < least_observations:
+            return 1.0
+        # Of several at the smallest size, the newest.
+        smallest = min(reversed(self._rescales), key=lambda rescale: rescale.before)
+        baseline_per_s = smallest.true_per_s / smallest.before
+        squares = math.fsum(rescale.before * rescale.before for rescale in self._rescales)
+        products = math.fsum(rescale.before * rescale.true_per_s for rescale in self._rescales)
+        if not baseline_per_s > 0:
+            return 1.0
+        share = max(least, min(1.0, products / (squares * baseline_per_s)))
+        return math.ceil(round(100 * share, 9)) / 100
+
+    def to_json(self) -> JSON:
+        rescales = [[rescale.at_s, rescale.before, rescale.after, rescale.true_per_s] for rescale in self._rescales]
+        return [rescales, None if self._proposed is None else list(self._proposed)]
+
+    @classmethod
+    def from_json(cls, saved: JSON) -> RescaleHistory:
+        rescales, proposed = saved
+        made = cls(
+            [
+                Rescale(float(at_s), int(before), int(after), float(true_per_s))
+                for at_s, before, after, true_per_s in rescales
+            ]
+        )
+        made._proposed = None if proposed is None else (float(proposed[0]), float(proposed[1]))
+        return made
+
+
 @dataclass(slots=True)
 class _Vertex:
     """What is remembered of one operator."""
@@ -102,18 +183,13 @@ class FlinkAutoscaler(PolicyBase[FlinkAutoscalerSettings]):
     - After a start or a rescale it waits for ``stabilization_interval_s`` and then for a full metrics window. Instances
       are removed when fewer have been enough for ``scale_in_interval_s``.
 
-    >>> from headgate.core.objective import parse_objective
-    >>> from headgate.core.topology import Topology
-    >>> from headgate.core.types import Instances, Observation, Sample
-    >>> from headgate.core.window import History
-    >>> from headgate.policies import Context, make_policy
-    >>> job = Topology.single()
-    >>> policy = make_policy("flink-autoscaler", Context(parse_objective("latency < 10s"), job))
-    >>> history = History(job)
-    >>> for at_s in range(0, 1201, 60):
-    ...     sample = Sample("job", at_s, input_rate_per_s=410, processed_rate_per_s=176, backlog=234 * at_s)
-    ...     history.observe(Observation(at_s, {"job": sample}, {"job": Instances(2, 2, 2)}))
-    ...     target = policy.decide(at_s, history).targets["job"]
+    >>> from headgate.policies import Sample
+    >>> from headgate.testing import last_target
+    >>> readings = [
+    ...     Sample("job", at_s, input_rate_per_s=410, processed_rate_per_s=176, backlog=234 * at_s)
+    ...     for at_s in range(0, 1201, 60)
+    ... ]
+    >>> target = last_target("flink-autoscaler", "latency < 10s", 2, *readings)
     >>> target.instances, target.reason.split("; ")[0]
     (10, '410 records/s at 70%, 68.3/s for a restart and 156/s to catch up need 810/s of 88/s each')
     """

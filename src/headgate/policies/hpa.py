@@ -34,17 +34,9 @@ class Hpa(OperatorPolicy[HpaSettings]):
     As in Kubernetes, instances that are planned and not ready count as idle when it grows, and nothing is done if that
     brings the ratio back within the tolerance or would turn the direction around.
 
-    >>> from headgate.core.objective import parse_objective
-    >>> from headgate.core.topology import Topology
-    >>> from headgate.core.types import Instances, Observation, Sample
-    >>> from headgate.core.window import History
-    >>> from headgate.policies import Context, make_policy
-    >>> job = Topology.single()
-    >>> policy = make_policy("hpa", Context(parse_objective("latency < 10s"), job))
-    >>> history = History(job)
-    >>> sample = Sample("job", 0, utilization=0.98)
-    >>> history.observe(Observation(0, {"job": sample}, {"job": Instances(5, 5, 5)}))
-    >>> target = policy.decide(0, history).targets["job"]
+    >>> from headgate.policies import Sample
+    >>> from headgate.testing import last_target
+    >>> target = last_target("hpa", "latency < 10s", 5, Sample("job", 0, utilization=0.98))
     >>> target.instances, target.reason
     (7, 'utilization 0.98 is 1.4 of the target 0.7: 5 ready instances make it 7')
     """

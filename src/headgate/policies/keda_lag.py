@@ -37,16 +37,9 @@ class KedaLag(OperatorPolicy[KedaLagSettings]):
 
     KEDA asks for no more consumers than there are partitions; here the guard ``useful`` sees to that.
 
-    >>> from headgate.core.objective import parse_objective
-    >>> from headgate.core.topology import Topology
-    >>> from headgate.core.types import Instances, Observation, Sample
-    >>> from headgate.core.window import History
-    >>> from headgate.policies import Context, make_policy
-    >>> job = Topology.single()
-    >>> policy = make_policy("keda-lag", Context(parse_objective("latency < 10s"), job), {"lag_threshold": 1000})
-    >>> history = History(job)
-    >>> history.observe(Observation(0, {"job": Sample("job", 0, backlog=4300)}, {"job": Instances(3, 3, 3)}))
-    >>> target = policy.decide(0, history).targets["job"]
+    >>> from headgate.policies import Sample
+    >>> from headgate.testing import last_target
+    >>> target = last_target("keda-lag", "latency < 10s", 3, Sample("job", 0, backlog=4300), lag_threshold=1000)
     >>> target.instances, target.reason
     (5, '4300 records wait, 1433 per instance, where 1000 may: 3 ready instances make it 5')
     """

@@ -25,16 +25,13 @@ class Mdp(SlottedPolicy[MdpSettings]):
     first plan when ``replan_every_s`` has passed, and a threshold policy acts until a load has been seen often enough.
 
     >>> from headgate.core.objective import parse_objective
-    >>> from headgate.core.topology import Topology
-    >>> from headgate.core.types import Instances, Observation, Sample
-    >>> from headgate.core.window import History
-    >>> from headgate.policies import Context, make_policy
-    >>> job = Topology.single()
-    >>> settings = {"service_rate_per_s": 10, "rate_history_per_s": [5, 30] * 20}
-    >>> policy = make_policy("mdp", Context(parse_objective("latency < 1s").within(1, 5), job), settings)
-    >>> history = History(job)
-    >>> history.observe(Observation(60, {"job": Sample("job", 60, input_rate_per_s=5)}, {"job": Instances(3, 3, 3)}))
-    >>> target = policy.decide(60, history).targets["job"]
+    >>> from headgate.policies import Sample
+    >>> from headgate.testing import last_target
+    >>> within = parse_objective("latency < 1s").within(1, 5)
+    >>> history = [5, 30] * 20
+    >>> target = last_target(
+    ...     "mdp", within, 3, Sample("job", 60, input_rate_per_s=5), service_rate_per_s=10, rate_history_per_s=history
+    ... )
     >>> target.instances, target.reason
     (4, 'at 5 records/s the cheapest plan is to add one')
     """

@@ -110,18 +110,10 @@ class QLearning(OperatorPolicy[QLearningSettings]):
     bounds: ``minExecutors``, ``maxExecutors`` and ``seed`` of the document's Table 4.4 are the objective's and the
     run's, ``executorGranularity`` and ``executorStrategy`` are ``granularity`` and ``strategy`` of the guards.
 
-    >>> from headgate.core.objective import parse_objective
-    >>> from headgate.core.topology import Topology
-    >>> from headgate.core.types import Instances, Observation, Sample
-    >>> from headgate.core.window import History
-    >>> from headgate.policies import Context, make_policy
-    >>> job = Topology.single()
-    >>> policy = make_policy("q-learning", Context(parse_objective("latency < 30s"), job))
-    >>> history = History(job)
-    >>> for at_s in (0, 30, 60):
-    ...     sample = Sample("job", at_s, latency_s=27, input_rate_per_s=100)
-    ...     history.observe(Observation(at_s, {"job": sample}, {"job": Instances(4, 4, 4)}))
-    ...     target = policy.decide(at_s, history).targets["job"]
+    >>> from headgate.policies import Sample
+    >>> from headgate.testing import last_target
+    >>> readings = [Sample("job", at_s, latency_s=27, input_rate_per_s=100) for at_s in (0, 30, 60)]
+    >>> target = last_target("q-learning", "latency < 30s", 4, *readings)
     >>> target.instances, target.reason
     (5, 'latency 27 s and a rising load (region 1): scale out is worth 0.833, no action 0.167, scale in 0')
     """

@@ -34,18 +34,11 @@ class Quantile(BlockPolicy[QuantileSettings]):
     saves, instead of at a fixed probability. And when a block begins, what was decided ahead is trimmed to what the
     newest load still calls for.
 
-    >>> from headgate.core.objective import parse_objective
-    >>> from headgate.core.topology import Topology
-    >>> from headgate.core.types import Instances, Observation, Sample
-    >>> from headgate.core.window import History
-    >>> from headgate.policies import Context, make_policy
-    >>> job = Topology.single()
-    >>> context = Context(parse_objective("throughput >= 95%"), job)
-    >>> policy = make_policy("quantile", context, {"training": "1:99, 1:101, 2:197, 2:203, 4:396, 4:404"})
-    >>> history = History(job)
-    >>> sample = Sample("job", 0, input_rate_per_s=295, processed_rate_per_s=295, backlog=0)
-    >>> history.observe(Observation(0, {"job": sample}, {"job": Instances(3, 3, 3)}))
-    >>> target = policy.decide(0, history).targets["job"]
+    >>> from headgate.policies import Sample
+    >>> from headgate.testing import last_target
+    >>> reading = Sample("job", 0, input_rate_per_s=295, processed_rate_per_s=295, backlog=0)
+    >>> measured = "1:99, 1:101, 2:197, 2:203, 4:396, 4:404"
+    >>> target = last_target("quantile", "throughput >= 95%", 3, reading, training=measured)
     >>> target.instances, target.reason
     (4, '295 records/s need 4 instances in this block')
     """

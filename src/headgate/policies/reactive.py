@@ -78,17 +78,10 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
     nothing was violated, where the document never scales in, capacity is estimated from how busy the instances are; the
     same estimate takes over again when it has plainly refuted what a violation taught.
 
-    >>> from headgate.core.objective import parse_objective
-    >>> from headgate.core.topology import Topology
-    >>> from headgate.core.types import Instances, Observation, Sample
-    >>> from headgate.core.window import History
-    >>> from headgate.policies import Context, make_policy
-    >>> job = Topology.single()
-    >>> policy = make_policy("reactive", Context(parse_objective("latency < 10s"), job))
-    >>> history = History(job)
-    >>> sample = Sample("job", 0, input_rate_per_s=410, processed_rate_per_s=176, latency_s=12.3)
-    >>> history.observe(Observation(0, {"job": sample}, {"job": Instances(2, 2, 2)}))
-    >>> target = policy.decide(0, history).targets["job"]
+    >>> from headgate.policies import Sample
+    >>> from headgate.testing import last_target
+    >>> reading = Sample("job", 0, input_rate_per_s=410, processed_rate_per_s=176, latency_s=12.3)
+    >>> target = last_target("reactive", "latency < 10s", 2, reading)
     >>> target.instances, target.reason
     (5, 'latency 12.3 s is over the 10s bound; 410 records/s need 5 instances of 88/s')
     """

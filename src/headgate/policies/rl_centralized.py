@@ -28,18 +28,11 @@ class RlCentralized(SlottedPolicy[RlCentralizedSettings]):
     is greedy: values start at 0, which is less than anything costs, so what was never tried looks good until it was.
 
     >>> from headgate.core.objective import parse_objective
-    >>> from headgate.core.topology import Topology
-    >>> from headgate.core.types import Instances, Observation, Sample
-    >>> from headgate.core.window import History
-    >>> from headgate.policies import Context, make_policy
-    >>> job = Topology.single()
-    >>> settings = {"service_rate_per_s": 10, "trusted_visits": 3}
-    >>> policy = make_policy("rl-centralized", Context(parse_objective("latency < 1s").within(1, 5), job), settings)
-    >>> history = History(job)
-    >>> for slot in range(1, 5):
-    ...     sample = Sample("job", 60 * slot, input_rate_per_s=30)
-    ...     history.observe(Observation(60 * slot, {"job": sample}, {"job": Instances(3, 3, 3)}))
-    ...     target = policy.decide(60 * slot, history).targets["job"]
+    >>> from headgate.policies import Sample
+    >>> from headgate.testing import last_target
+    >>> within = parse_objective("latency < 1s").within(1, 5)
+    >>> readings = [Sample("job", 60 * slot, input_rate_per_s=30) for slot in range(1, 5)]
+    >>> target = last_target("rl-centralized", within, 3, *readings, service_rate_per_s=10, trusted_visits=3)
     >>> target.instances, target.code
     (4, 'plan-out')
     """

@@ -47,18 +47,12 @@ class RlDecentralized(SlottedPolicy[RlDecentralizedSettings]):
     exceed the cost of one reconfiguration, which is what the application pays.
 
     >>> from headgate.core.objective import parse_objective
-    >>> from headgate.core.topology import Topology
-    >>> from headgate.core.types import Instances, Observation, Sample
-    >>> from headgate.core.window import History
-    >>> from headgate.policies import Context, make_policy
-    >>> job = Topology.single()
+    >>> from headgate.policies import Sample
+    >>> from headgate.testing import last_target
+    >>> within = parse_objective("latency < 1s").within(1, 5)
+    >>> readings = [Sample("job", 60 * slot, input_rate_per_s=24) for slot in range(1, 5)]
     >>> settings = {"service_rate_per_s": 10, "trusted_visits": 3, "target_utilization": 0.7}
-    >>> policy = make_policy("rl-decentralized", Context(parse_objective("latency < 1s").within(1, 5), job), settings)
-    >>> history = History(job)
-    >>> for slot in range(1, 5):
-    ...     sample = Sample("job", 60 * slot, input_rate_per_s=24)
-    ...     history.observe(Observation(60 * slot, {"job": sample}, {"job": Instances(3, 3, 3)}))
-    ...     target = policy.decide(60 * slot, history).targets["job"]
+    >>> target = last_target("rl-decentralized", within, 3, *readings, **settings)
     >>> target.instances, target.numbers["target_utilization"]
     (4, 0.7)
     """

@@ -53,18 +53,10 @@ class SparkDra(OperatorPolicy[SparkDraSettings]):
 
     Requests that fall due between two decisions are made together; Spark looks ten times a second.
 
-    >>> from headgate.core.objective import parse_objective
-    >>> from headgate.core.topology import Topology
-    >>> from headgate.core.types import Instances, Observation, Sample
-    >>> from headgate.core.window import History
-    >>> from headgate.policies import Context, make_policy
-    >>> job = Topology.single()
-    >>> policy = make_policy("spark-dra", Context(parse_objective("latency < 10s"), job))
-    >>> history = History(job)
-    >>> for at_s in (0, 1, 2):
-    ...     sample = Sample("job", at_s, scheduling_delay_s=3)
-    ...     history.observe(Observation(at_s, {"job": sample}, {"job": Instances(2, 2, 2)}))
-    ...     target = policy.decide(at_s, history).targets["job"]
+    >>> from headgate.policies import Sample
+    >>> from headgate.testing import last_target
+    >>> readings = [Sample("job", at_s, scheduling_delay_s=3) for at_s in (0, 1, 2)]
+    >>> target = last_target("spark-dra", "latency < 10s", 2, *readings)
     >>> target.instances, target.reason
     (4, 'work waits for instances: 2 more are requested, next 4')
     """

@@ -45,18 +45,10 @@ class SparkStreamingDra(OperatorPolicy[SparkStreamingDraSettings]):
     are left out of the mean, and forbid a scale-in. Spark adds to the executors that live, here it is to those planned:
     otherwise a slow start of executors would turn a scale-out into a smaller target.
 
-    >>> from headgate.core.objective import parse_objective
-    >>> from headgate.core.topology import Topology
-    >>> from headgate.core.types import Instances, Observation, Sample
-    >>> from headgate.core.window import History
-    >>> from headgate.policies import Context, make_policy
-    >>> job = Topology.single()
-    >>> policy = make_policy("spark-streaming-dra", Context(parse_objective("latency < 10s"), job))
-    >>> history = History(job)
-    >>> for at_s in (0, 30, 60):
-    ...     sample = Sample("job", at_s, processing_time_s=16, trigger_interval_s=10)
-    ...     history.observe(Observation(at_s, {"job": sample}, {"job": Instances(2, 2, 2)}))
-    ...     target = policy.decide(at_s, history).targets["job"]
+    >>> from headgate.policies import Sample
+    >>> from headgate.testing import last_target
+    >>> readings = [Sample("job", at_s, processing_time_s=16, trigger_interval_s=10) for at_s in (0, 30, 60)]
+    >>> target = last_target("spark-streaming-dra", "latency < 10s", 2, *readings)
     >>> target.instances, target.reason
     (4, 'batches took 1.6 of their interval, from 0.9 on it grows by 2')
     """

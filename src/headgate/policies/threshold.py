@@ -76,18 +76,10 @@ class Threshold(OperatorPolicy[ThresholdSettings]):
     dip back over the outer bound does not start its time anew. The document has the metric between the two bounds; one
     that lies beyond both is a better reason still, so it counts as well.
 
-    >>> from headgate.core.objective import parse_objective
-    >>> from headgate.core.topology import Topology
-    >>> from headgate.core.types import Instances, Observation, Sample
-    >>> from headgate.core.window import History
-    >>> from headgate.policies import Context, make_policy
-    >>> job = Topology.single()
-    >>> policy = make_policy("threshold", Context(parse_objective("latency < 10s"), job), {"upper_for_s": "20s"})
-    >>> history = History(job)
-    >>> for at_s in (0, 10, 20):
-    ...     sample = Sample("job", at_s, utilization=0.95)
-    ...     history.observe(Observation(at_s, {"job": sample}, {"job": Instances(2, 2, 2)}))
-    >>> target = policy.decide(20, history).targets["job"]
+    >>> from headgate.policies import Sample
+    >>> from headgate.testing import last_target
+    >>> readings = [Sample("job", at_s, utilization=0.95) for at_s in (0, 10, 20)]
+    >>> target = last_target("threshold", "latency < 10s", 2, *readings, upper_for_s="20s")
     >>> target.instances, target.reason
     (3, 'busy_share 0.95 has been above 0.8 for 20s')
     """

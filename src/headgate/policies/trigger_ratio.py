@@ -64,18 +64,10 @@ class TriggerRatio(OperatorPolicy[TriggerRatioSettings]):
     One change at a time: nothing is requested while instances come or go. Batches without records are ignored, so a job
     without arrivals keeps its size.
 
-    >>> from headgate.core.objective import parse_objective
-    >>> from headgate.core.topology import Topology
-    >>> from headgate.core.types import Instances, Observation, Sample
-    >>> from headgate.core.window import History
-    >>> from headgate.policies import Context, make_policy
-    >>> job = Topology.single()
-    >>> policy = make_policy("trigger-ratio", Context(parse_objective("latency < 10s"), job))
-    >>> history = History(job)
-    >>> for at_s in (0, 10, 20):
-    ...     sample = Sample("job", at_s, processing_time_s=15, trigger_interval_s=10)
-    ...     history.observe(Observation(at_s, {"job": sample}, {"job": Instances(4, 4, 4)}))
-    ...     target = policy.decide(at_s, history).targets["job"]
+    >>> from headgate.policies import Sample
+    >>> from headgate.testing import last_target
+    >>> readings = [Sample("job", at_s, processing_time_s=15, trigger_interval_s=10) for at_s in (0, 10, 20)]
+    >>> target = last_target("trigger-ratio", "latency < 10s", 4, *readings)
     >>> target.instances, target.reason
     (6, 'batches take 1.45 of the time they may take, which lies outside 0.75 to 1')
     """

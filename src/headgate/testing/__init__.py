@@ -7,7 +7,7 @@ from headgate.testing.engines import ENGINE_CHECKS, check_engine
 from headgate.testing.forecasters import FORECASTER_CHECKS, check_forecaster, named_forecaster
 from headgate.testing.journal_features import RETENTION_CHECKS, WRITER_CHECKS
 from headgate.testing.journals import JOURNAL_CHECKS, check_journal
-from headgate.testing.policies import POLICY_CHECKS, check_policy, named_policy
+from headgate.testing.policies import POLICY_CHECKS, check_policy, last_target, named_policy
 
 __all__ = [
     "ADAPTOR_CHECKS",
@@ -24,6 +24,7 @@ __all__ = [
     "check_forecaster",
     "check_journal",
     "check_policy",
+    "last_target",
     "named_forecaster",
     "named_policy",
 ]

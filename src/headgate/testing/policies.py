@@ -25,8 +25,20 @@ import numpy as np
 
 from headgate.core.contracts import Policy
 from headgate.core.errors import InputError, StateError
+from headgate.core.objective import Objective, parse_objective
 from headgate.core.step import step
-from headgate.core.types import JSON, METRIC_FIELDS, Decision, Instances, Instant, Observation, Proposal, Sample
+from headgate.core.topology import Topology
+from headgate.core.types import (
+    JSON,
+    METRIC_FIELDS,
+    Decision,
+    Instances,
+    Instant,
+    Observation,
+    Proposal,
+    Sample,
+    Target,
+)
 from headgate.core.units import format_duration
 from headgate.core.window import History, Window
 from headgate.policies import Context, make_policy
@@ -47,6 +59,24 @@ def check_policy(policy: str | type[AnyPolicy] | PolicyFactory) -> None:
     factory = _factory_of(policy)
     for check in POLICY_CHECKS:
         check(factory)
+
+
+def last_target(
+    policy: str, objective: str | Objective, instances: int, *readings: Sample, **settings: object
+) -> Target:
+    """Return what a policy wants after the last of some readings of a job with one operator and a fixed size.
+
+    >>> last_target("hpa", "latency < 10s", 5, Sample("job", 0, utilization=0.98)).instances
+    7
+    """
+    job, size = Topology.single(), Instances(instances, instances, instances)
+    objective = parse_objective(objective) if isinstance(objective, str) else objective
+    made, history = make_policy(policy, Context(objective, job), settings), History(job)
+    proposal = Proposal({})
+    for reading in readings:
+        history.observe(Observation(reading.at_s, {"job": reading}, {"job": size}))
+        proposal = made.decide(reading.at_s, history)
+    return proposal.targets["job"]
 
 
 def _factory_of(policy: Any) -> PolicyFactory:

@@ -57,7 +57,7 @@ class JobState:
 
 @dataclass(frozen=True, slots=True)
 class BatchTimeParameters:
-    """x."""
+    """The fitted model of batch times (``batch_time.py``)."""
 
     fixed_s: float
     each_s: float

@@ -6,7 +6,7 @@ import pytest
 
 from headgate.core.types import Verdict
 from headgate.core.window import SizeChange
-from headgate.policies.rescales.history import Rescale, RescaleHistory
+from headgate.policies.flink_autoscaler import Rescale, RescaleHistory
 
 
 def change(at_s: float, current: int, target: int) -> SizeChange:

@@ -1,1 +1,0 @@
-"""Results of earlier changes of size, for the policies that learn from them."""
