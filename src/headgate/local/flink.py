@@ -277,7 +277,7 @@ class LocalFlink(LocalServers[FlinkPlan, FlinkState]):
         plan = FlinkPlan(
             flink_home=home,
             java=executable,
-            directory=self._warden.make_directory(),
+            directory=self._make_directory(),
             port=port,
             web_port=web_port,
             coordinator_port=coordinator_port,

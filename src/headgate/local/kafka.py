@@ -122,7 +122,7 @@ class LocalKafka(LocalServers[KafkaPlan, KafkaState]):
         plan = KafkaPlan(
             java=executable,
             jars=[str(jar) for jar in jars],
-            directory=self._warden.make_directory(),
+            directory=self._make_directory(),
             port=port,
             controller_port=controller_port,
             heap_mb=HEAP_MB,

@@ -83,7 +83,7 @@ class LocalPrometheus(LocalServers[PrometheusPlan, str]):
         executable = shutil.which("prometheus")
         if executable is None:
             raise InputError("there is no prometheus on this machine; on Debian: apt-get install prometheus.")
-        plan = PrometheusPlan(executable, self._warden.make_directory(), free_ports(1)[0], self._targets, self._every)
+        plan = PrometheusPlan(executable, self._make_directory(), free_ports(1)[0], self._targets, self._every)
         self._run(plan)
         return plan.url
 

@@ -33,19 +33,45 @@ PlanT = TypeVar("PlanT", bound=ServerPlan)
 StateT_co = TypeVar("StateT_co", covariant=True)
 
 
-class WardenHandle:
-    """The warden of one plan. ``what`` is the name of its servers in messages, ``kind`` their name for the warden."""
+class LocalServers(ABC, Generic[PlanT, StateT_co]):
+    """Servers that run as long as a block, and no longer than this process unless they are detached.
+
+    ``what`` is their name in messages, ``kind`` their name for the warden.
+    """
 
     def __init__(self, kind: str, what: str) -> None:
         self._kind = kind
         self._what = what
+        self._plan: PlanT | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
-    def make_directory(self) -> str:
+    @property
+    def directory(self) -> Path:
+        """Logs, data and scratch space; it is removed with the servers."""
+        return Path(self._running().directory)
+
+    @abstractmethod
+    def start(self, *, detached: bool = False) -> StateT_co:
+        """Start them and wait until they are up; ``detached`` says whether ``detach`` will follow."""
+
+    def detach(self) -> None:
+        """Keep them running when this process has ended."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(KEEP_RUNNING)
+        self._process.stdin.close()
+
+    def stop(self) -> None:
+        """Stop everything and remove its data; calling it twice is fine."""
+        if self._process is not None:
+            _end(self._process)
+        self._process = self._plan = None
+
+    def _make_directory(self) -> str:
         """Make a folder for the servers of a plan, which the warden removes."""
         return tempfile.mkdtemp(prefix=f"headgate-{self._kind}-")
 
-    def start(self, plan: ServerPlan) -> int:
+    def _run(self, plan: PlanT) -> int:
         """Start a warden, wait until its servers are up, and return its process id."""
         log = log_file(plan.directory, "warden")
         with log.open("w") as errors:
@@ -68,54 +94,8 @@ class WardenHandle:
             _end(process)
             shutil.rmtree(plan.directory, ignore_errors=True)
             raise EngineError(f"{self._what} did not start: {problem}")
-        self._process = process
+        self._process, self._plan = process, plan
         return process.pid
-
-    def detach(self) -> None:
-        """Keep the servers running when this process has ended."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        self._process.stdin.write(KEEP_RUNNING)
-        self._process.stdin.close()
-
-    def stop(self) -> None:
-        """Stop everything; calling it twice is fine."""
-        if self._process is not None:
-            _end(self._process)
-        self._process = None
-
-
-class LocalServers(ABC, Generic[PlanT, StateT_co]):
-    """Servers that run as long as a block, and no longer than this process unless they are detached."""
-
-    def __init__(self, kind: str, what: str) -> None:
-        self._warden = WardenHandle(kind, what)
-        self._what = what
-        self._plan: PlanT | None = None
-
-    @property
-    def directory(self) -> Path:
-        """Logs, data and scratch space; it is removed with the servers."""
-        return Path(self._running().directory)
-
-    @abstractmethod
-    def start(self, *, detached: bool = False) -> StateT_co:
-        """Start them and wait until they are up; ``detached`` says whether ``detach`` will follow."""
-
-    def detach(self) -> None:
-        """Keep them running when this process has ended."""
-        self._warden.detach()
-
-    def stop(self) -> None:
-        """Stop everything and remove its data; calling it twice is fine."""
-        self._warden.stop()
-        self._plan = None
-
-    def _run(self, plan: PlanT) -> int:
-        """Run a plan; return the process id of the warden."""
-        warden_pid = self._warden.start(plan)
-        self._plan = plan
-        return warden_pid
 
     def _running(self) -> PlanT:
         if self._plan is None:

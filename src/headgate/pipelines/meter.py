@@ -12,25 +12,19 @@ import math
 import threading
 from array import array
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headgate.core.types import JSON, Instant
+from headgate.core.topology import Topology
+from headgate.core.types import JSON, Decision, Instant, Observation, Receipt
+from headgate.engines.agents import AgentsEngine
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
-
-
-from collections.abc import Collection, Mapping
-from dataclasses import replace
-
-from headgate.core.topology import Topology
-from headgate.core.types import Decision, Observation, Receipt
-from headgate.engines.agents import AgentsEngine
 
 AT_ONCE = 1000
 MOMENT_S = 0.2

@@ -160,11 +160,6 @@ class SparkBackend:
         target = conf.get("spark.executor.instances")
         return int(target) if target else None
 
-    def slots_per_executor(self) -> int:
-        """Tasks that one executor can run at once, where the settings say; 1 otherwise."""
-        conf = self._spark.sparkContext.getConf()
-        return max(1, int(conf.get("spark.executor.cores", "1")) // int(conf.get("spark.task.cpus", "1")))
-
     def request(self, executors: int) -> bool:
         """Request so many in all; Spark replaces those that die. Does not end any that live.
 
@@ -196,6 +191,12 @@ class SparkBackend:
                 ids.add(executor_id)
             sequence = self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(ids)
             self._backend.killExecutors(sequence, False, False, True)
+
+
+def slots_per_executor(spark: SparkSession) -> int:
+    """Tasks that one executor can run at once, where the settings say; 1 otherwise."""
+    conf = spark.sparkContext.getConf()
+    return max(1, int(conf.get("spark.executor.cores", "1")) // int(conf.get("spark.task.cpus", "1")))
 
 
 def _refuse_unscalable(spark: SparkSession) -> None:

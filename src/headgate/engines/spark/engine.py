@@ -22,7 +22,15 @@ from headgate.core.errors import EngineError, InputError
 from headgate.core.metrics import METRICS, Observed, aggregate, split_key
 from headgate.core.topology import Topology
 from headgate.core.types import Answer, Batch, Decision, Instances, Instant, Observation, Outcome, Receipt, Sample
-from headgate.engines.spark.backend import ExecutorHistory, Kills, Requests, SparkBackend, WarmUp, least_useful
+from headgate.engines.spark.backend import (
+    ExecutorHistory,
+    Kills,
+    Requests,
+    SparkBackend,
+    WarmUp,
+    least_useful,
+    slots_per_executor,
+)
 from headgate.engines.spark.queries import SparkQueries
 from headgate.engines.spark.query_readings import QueryReadings
 from headgate.engines.spark.snapshots import Executor, Inside, Query, SourceReport, SparkJob
@@ -312,7 +320,7 @@ class SparkEngine:
         requested = self._backend.requested()
         self._requests = Requests(self._backend.request, confirmed=requested)
         self._kills = Kills(self._backend.kill)
-        self._slots = self._backend.slots_per_executor()
+        self._slots = slots_per_executor(spark)
         self._executors = ExecutorHistory()
         self._listed: list[Executor] = []
         self._listed_s = -math.inf

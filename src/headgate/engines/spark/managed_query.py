@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headgate.core.errors import EngineError, EngineGoneError, InputError, StateError
-from headgate.engines.spark.backend import spark_errors
+from headgate.engines.spark.backend import slots_per_executor, spark_errors
 from headgate.engines.spark.query_plan import Plan, StageWork
 
 __all__ = ["Build", "ManagedQuery", "StreamingQuery"]
@@ -62,8 +62,7 @@ class ManagedQuery:
 
     @property
     def slots_per_executor(self) -> int:
-        conf = self._spark.sparkContext.getConf()
-        return max(1, int(conf.get("spark.executor.cores", "1")) // int(conf.get("spark.task.cpus", "1")))
+        return slots_per_executor(self._spark)
 
     def start(self, plan: Plan) -> None:
         """Build the query by a plan and start it."""

@@ -121,7 +121,7 @@ class LocalCluster(LocalServers[SparkPlan, ClusterState]):
         plan = SparkPlan(
             spark_home=home,
             java=executable,
-            directory=self._warden.make_directory(),
+            directory=self._make_directory(),
             port=port,
             web_port=web_port,
             cores=self._slots,
