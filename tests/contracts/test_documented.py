@@ -11,7 +11,9 @@ import pytest
 import headgate.core
 import headgate.forecast
 import headgate.journal
+import headgate.lab.experiments
 import headgate.lab.measures
+import headgate.lab.tuning
 import headgate.policies
 import headgate.policies.blocks
 import headgate.policies.capacity
@@ -21,12 +23,16 @@ import headgate.policies.planning
 import headgate.policies.q_values
 import headgate.simulation
 import headgate.testing
+import headgate.workloads
 
 PACKAGES = (
     headgate.core,
     headgate.forecast,
     headgate.journal,
+    headgate.lab,
+    headgate.lab.experiments,
     headgate.lab.measures,
+    headgate.lab.tuning,
     headgate.policies,
     headgate.policies.capacity,
     headgate.policies.blocks,
@@ -36,6 +42,7 @@ PACKAGES = (
     headgate.policies.q_values,
     headgate.simulation,
     headgate.testing,
+    headgate.workloads,
 )
 MODULES = [
     f"{package.__name__}.{module.name}" for package in PACKAGES for module in pkgutil.iter_modules(package.__path__)

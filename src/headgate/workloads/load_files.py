@@ -88,6 +88,28 @@ class LoadColumns:
                 raise InputError(f"{file} has the column {name!r} {names.count(name)} times; once is allowed.")
         return times[0], amount, bool(self.count) or (not self.rate and amount in _COUNTS)
 
+    def load(
+        self,
+        file: str,
+        rows: Sequence[RecordedRow],
+        timestamps: Timestamps,
+        *,
+        is_count: bool,
+        any_order: bool,
+        described: str,
+    ) -> Steps:
+        """Return the load of a file's rows; ``any_order`` where the rows have no order of their own."""
+        steps = steps_of(
+            file,
+            rows,
+            is_count=is_count,
+            repair=self.repair,
+            fill_gaps=self.fill_gaps,
+            any_order=any_order,
+            described=described,
+        )
+        return self.applied(steps, timestamps.second_times)
+
     def applied(self, steps: Steps, second_times: int = 0) -> Steps:
         """Return a load resampled and scaled, with notes on both."""
         notes, options = list(steps.notes), self._options()
@@ -157,16 +179,7 @@ def read_csv(path: str | Path, columns: LoadColumns | None = None) -> Steps:
                 rows.append(RecordedRow.of(place, text, timestamps.seconds(place, text), row[amount_column]))
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         raise InputError(f"{file_name} cannot be read: {cause_of(error)}.") from error
-    steps = steps_of(
-        file_name,
-        rows,
-        is_count=is_count,
-        repair=columns.repair,
-        fill_gaps=columns.fill_gaps,
-        any_order=False,
-        described=f"csv:{path}",
-    )
-    return columns.applied(steps, timestamps.second_times)
+    return columns.load(file_name, rows, timestamps, is_count=is_count, any_order=False, described=f"csv:{path}")
 
 
 def _open(path: Path) -> IO[str]:
@@ -209,16 +222,8 @@ def read_parquet(path: str | Path, columns: LoadColumns | None = None) -> Steps:
         place = f"{file_name} row {number}"
         text = "" if at is None else str(at)
         rows.append(RecordedRow.of(place, text, timestamps.seconds(place, text if at is None else at), amount))
-    steps = steps_of(
-        file_name,
-        rows,
-        is_count=is_count,
-        repair=columns.repair,
-        fill_gaps=columns.fill_gaps,
-        any_order=path.is_dir(),
-        described=f"parquet:{path}",
-    )
-    return columns.applied(steps, timestamps.second_times)
+    described = f"parquet:{path}"
+    return columns.load(file_name, rows, timestamps, is_count=is_count, any_order=path.is_dir(), described=described)
 
 
 def read_levels(path: str | Path, columns: LoadColumns | None = None, *, rate: float = 1.0) -> Steps:

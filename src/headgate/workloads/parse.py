@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from headgate.workloads.composed import DEFAULT_EVERY_S, Clipped, Noisy, Scaled,
 from headgate.workloads.contract import Workload
 from headgate.workloads.day_load import DayLoad
 from headgate.workloads.load_files import KEYS, LoadColumns, read_csv, read_levels, read_parquet
-from headgate.workloads.shapes import Constant, Gaussian, Periodic, Ramp, Sine, Spike
+from headgate.workloads.shapes import Constant, Gaussian, Periodic, Ramp, Shape, Sine, Spike
 from headgate.workloads.traces import trace_load
 
 OPERATORS = (" + ", " * ", " | ")
@@ -127,37 +126,7 @@ def _rate(text: str) -> float:
         raise InputError(f"rate {text!r} is not a number; write for example 10 or 2.5.") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """A shape: its constructor, the keys of its arguments in order, and an example."""
-
-    make: Callable[..., Workload]
-    keys: Mapping[str, Callable[[str], float]]
-    example: str
-
-
-_SHAPES = {
-    "constant": _Shape(Constant, {"rate": _rate}, "constant:10"),
-    "periodic": _Shape(
-        Periodic,
-        {"base": _rate, "peak": _rate, "high": parse_duration_s, "low": parse_duration_s},
-        "periodic:base=10,peak=20,high=20s,low=40s",
-    ),
-    "sine": _Shape(
-        Sine, {"mean": _rate, "amplitude": _rate, "period": parse_duration_s}, "sine:mean=50,amplitude=30,period=1h"
-    ),
-    "gaussian": _Shape(
-        Gaussian,
-        {"base": _rate, "peak": _rate, "center": parse_duration_s, "sigma": parse_duration_s},
-        "gaussian:base=0,peak=100,center=30m,sigma=8m",
-    ),
-    "ramp": _Shape(Ramp, {"from": _rate, "to": _rate, "over": parse_duration_s}, "ramp:from=10,to=100,over=10m"),
-    "spike": _Shape(
-        Spike,
-        {"base": _rate, "peak": _rate, "at": parse_duration_s, "width": parse_duration_s},
-        "spike:base=10,peak=70,at=300s,width=300s",
-    ),
-}
+_SHAPES: Mapping[str, type[Shape]] = {shape.name: shape for shape in (Constant, Periodic, Sine, Gaussian, Ramp, Spike)}
 _FILES = {"csv": "csv:PATH", "parquet": "parquet:PATH", "levels": "levels:PATH"}
 _TRACE = "trace"
 _TRACE_KEYS = {"peak": _rate, "from": parse_duration_s, "lasting": parse_duration_s}
@@ -212,12 +181,13 @@ def _simple(spec: str, folder: Path) -> Workload:
     shape = _SHAPES[name]
     if not colon or not rest:
         raise InputError(f"workload {spec!r} says no more than its shape; write for example {shape.example}.")
-    values = key_texts("workload", spec, name, shape.keys, shape.example, rest)
-    missing = [key for key in shape.keys if key not in values]
+    parsers = shape.parsers(_rate, parse_duration_s)
+    values = key_texts("workload", spec, name, parsers, shape.example, rest)
+    missing = [key for key in parsers if key not in values]
     if missing:
         raise InputError(f"workload {spec!r} lacks {', '.join(missing)}; write for example {shape.example}.")
     try:
-        return shape.make(*(convert(values[key]) for key, convert in shape.keys.items()))
+        return shape(*(convert(values[key]) for key, convert in parsers.items()))
     except InputError as error:
         raise InputError(f"workload {spec!r} is not usable: {error}") from error
 

@@ -1,7 +1,7 @@
-"""What a record contains, for each application: an application registers how its records are made.
+"""The content of records: each application registers how its records are made.
 
-A record is a function of the seed, its number and its due time, so that a source may be restarted, and a range made
-again, and what came out of an application can be compared with what must come out.
+A record is a function of the seed, its number and its due time, so that a restarted source makes the same records, and
+an application's output can be compared with the expected output.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DEFAULT = "numbered"
 
 
 class Record(NamedTuple):
-    """One record as a broker takes it."""
+    """A record as a broker takes it."""
 
     key: bytes | None
     value: bytes
@@ -29,7 +29,7 @@ class Payloads(Protocol):
     """Makes the records of one application."""
 
     def records(self, first: int, at_ms: NDArray[np.int64]) -> Sequence[Record]:
-        """The records numbered ``first``, ``first + 1``, …, one for each due time.
+        """Return the records numbered ``first``, ``first + 1``, …, one for each due time.
 
         Each value carries its number and its due time (``at_ms``, event time in milliseconds since the epoch). They
         depend on the seed, the number and the due time only, not on which others are made with them.
@@ -44,23 +44,23 @@ _FACTORIES: dict[str, PayloadsFactory] = {}
 
 
 def register_payloads(application: str, factory: PayloadsFactory) -> None:
-    """Say how the records of an application are made."""
+    """Register how the records of an application are made."""
     _FACTORIES[application] = factory
 
 
 def payload_names() -> list[str]:
-    """The applications whose records can be made, sorted."""
+    """Return the applications with registered records, sorted."""
     return sorted(_FACTORIES)
 
 
 def require_payloads(application: str) -> None:
-    """Refuse an application whose records nobody said how to make."""
+    """Refuse an application without registered records."""
     if application not in _FACTORIES:
         raise UnknownNameError("application", application, _FACTORIES)
 
 
 def make_payloads(application: str, *, seed: int = 0, keys: Keys | None = None) -> Payloads:
-    """The payloads of an application, by its name."""
+    """Return the payloads of an application by name."""
     require_payloads(application)
     return _FACTORIES[application](seed, keys or Keys(seed=seed))
 

@@ -49,10 +49,10 @@ class Timestamps:
         self._is_aware: bool | None = None
         self._before_s = -math.inf
         self.second_times = 0
-        """How many were taken for the second of an hour that is there twice."""
+        """How many timestamps were read as the second occurrence of a repeated hour."""
 
     def seconds(self, place: str, value: object) -> float:
-        """One timestamp; whatever is wrong with it is said with its place."""
+        """Return the seconds of a timestamp; an error names its place."""
         at_s = self._read(place, value)
         if not math.isfinite(at_s):
             raise InputError(f"{place} has the timestamp {str(value)!r}; it must be finite.")
@@ -122,7 +122,7 @@ class Timestamps:
 
 
 GAP = 1.5
-"""A row that lasts so many times as long as the median one is before a gap."""
+"""A row that lasts this many times as long as the median row precedes a gap."""
 HINT = "repair=yes"
 FILL_HINT = "gaps=fill"
 
@@ -131,7 +131,7 @@ FILL_HINT = "gaps=fill"
 class RecordedRow:
     place: str
     timestamp: str
-    """The timestamp as it is written."""
+    """The timestamp as written."""
     at_s: float
     amount: float | None
     """``None`` where it is missing."""
@@ -143,7 +143,7 @@ class RecordedRow:
 
 
 def amount_of(place: str, value: object) -> float | None:
-    """A count or a rate; ``None`` where there is none."""
+    """Return a count or a rate; ``None`` where there is none."""
     text = "" if value is None else str(value).strip()
     try:
         amount = float(text)
@@ -168,7 +168,7 @@ def steps_of(
     any_order: bool,
     described: str,
 ) -> Steps:
-    """The load that rows tell; ``any_order`` where they have none of their own."""
+    """Return the load of rows; ``any_order`` where they have no order of their own."""
     notes: list[str] = []
     whole = _with_amounts(rows, repair=repair, notes=notes)
     if any_order:

@@ -20,11 +20,11 @@ from headgate.workloads.numbers import require_length
 
 Floats = NDArray[np.float64]
 CELL_S = 64.0
-"""The integral is looked at in cells of this length, each on its own."""
+"""The integral is computed separately in cells of this length."""
 TOLERANCE_S = 1e-4
-"""How far due times may be from the exact ones; between the knots of a cell the rate is taken as even."""
+"""The largest error of due times; between the knots of a cell the rate counts as constant."""
 SHORTEST_S = 2.0**-10
-"""No piece of a cell is cut any further, however steep the rate."""
+"""Pieces of a cell are not cut below this length, however steep the rate."""
 CACHED_CELLS = 64
 
 
@@ -32,7 +32,7 @@ class RecordSchedule:
     """The records of a workload from time 0 on.
 
     >>> from headgate.workloads.shapes import Ramp
-    >>> schedule = Schedule(Ramp(start=0.0, end=2.0, over_s=2.0), seconds=3.0)
+    >>> schedule = RecordSchedule(Ramp(start=0.0, end=2.0, over_s=2.0), seconds=3.0)
     >>> schedule.total, schedule.due_by(2.0), schedule.due_s(0, 4).round(2).tolist()
     (4, 2, [1.0, 1.73, 2.25, 2.75])
     """
@@ -42,11 +42,11 @@ class RecordSchedule:
         self._workload = workload
         self.seconds = seconds
         self.total = self._rounded(seconds)
-        """Records in all."""
+        """The total number of records."""
         self._cached_knots: dict[int, tuple[Floats, Floats]] = {}
 
     def due_by(self, at_s: float) -> int:
-        """How many records are due up to a time."""
+        """Return how many records are due up to a time."""
         if at_s >= self.seconds:
             return self.total
         if at_s <= 0:
@@ -55,7 +55,7 @@ class RecordSchedule:
         return math.floor(float(np.interp(at_s, times_s, reached)) + 0.5)
 
     def due_s(self, first: int, count: int) -> Floats:
-        """When each of the records ``first`` … ``first + count - 1`` is due."""
+        """Return when each of the records ``first`` … ``first + count - 1`` is due."""
         if not (first >= 0 and count >= 0 and first + count <= self.total):
             raise InputError(f"there are no records {first} to {first + count - 1}; there are {self.total} from 0 on.")
         if count == 0:
@@ -78,7 +78,7 @@ class RecordSchedule:
     # ------------------------------------------------------------------------------------------------------- knots
 
     def _knots_around(self, lowest: float, highest: float) -> tuple[Floats, Floats]:
-        """Times, and the integral at them, that enclose two values of the integral."""
+        """Return times with the integral at them that enclose two values of the integral."""
         cells = range(math.ceil(self.seconds / CELL_S))
         first = max(0, bisect_right(cells, lowest, key=lambda cell: self._reached(cell * CELL_S)) - 1)
         found = []
@@ -99,7 +99,7 @@ class RecordSchedule:
         return self._cached_knots[cell]
 
     def _make_knots(self, cell: int) -> tuple[Floats, Floats]:
-        """The ends of the pieces of a cell, and the integral there."""
+        """Return the ends of the pieces of a cell, with the integral there."""
         begin_s, end_s = cell * CELL_S, min((cell + 1) * CELL_S, self.seconds)
         knots = [(begin_s, self._reached(begin_s))]
         while (at_s := knots[-1][0]) < end_s:
@@ -110,7 +110,7 @@ class RecordSchedule:
         return times_s, np.maximum.accumulate(reached)
 
     def _cut(self, from_s: float, reached: float, to_s: float, will_reach: float) -> Iterator[tuple[float, float]]:
-        """The knots after ``from_s`` up to ``to_s``: the fewest halvings that keep to the tolerance."""
+        """Yield the knots after ``from_s`` up to ``to_s``: the fewest halvings within the tolerance."""
         length_s = to_s - from_s
         half_s = from_s + length_s / 2
         if length_s > SHORTEST_S and math.floor(reached + 0.5) != math.floor(will_reach + 0.5):
@@ -124,10 +124,10 @@ class RecordSchedule:
 
 
 def event_times_ms(due_s: Floats, start_ms: int) -> NDArray[np.int64]:
-    """Due times as event times: whole milliseconds since the epoch, if the schedule starts at ``start_ms``.
+    """Return due times as whole milliseconds since the epoch, for a schedule that starts at ``start_ms``.
 
     >>> event_times_ms(np.array([0.145, 0.1455]), 1_700_000_000_000).tolist()
     [1700000000145, 1700000000145]
     """
-    # 0.145 s are 144.99… ms in binary; a microsecond is nothing to a due time.
+    # 0.145 s are 144.99… ms in binary; a microsecond does not matter.
     return start_ms + np.floor(due_s * 1000 + 0.001).astype(np.int64)

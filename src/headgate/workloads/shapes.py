@@ -1,29 +1,66 @@
-"""Synthetic shapes. Each knows its rate and the closed form of its integral.
-
-The names of the fields' keys in a specification stand in ``parse.py``.
-"""
+"""Synthetic shapes. Each knows its rate and the closed form of its integral."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any, ClassVar
 
+from headgate.workloads.contract import Workload
 from headgate.workloads.numbers import plain, require_length, require_rate, require_time
 
 
+def _field_names(shape: Any) -> list[str]:
+    return [field.name for field in fields(shape)]
+
+
+class Shape(Workload):
+    """A shape with a specification such as ``spike:base=10,peak=70,at=300s,width=300s``.
+
+    Its fields are rates, and times where their name ends in ``_s``.
+    """
+
+    name: ClassVar[str]
+    keys: ClassVar[Mapping[str, str]] = {}
+    """The key of a field in a specification, where it is not the field's name without ``_s``."""
+    example: ClassVar[str]
+
+    @classmethod
+    def key_of(cls, field: str) -> str:
+        return cls.keys.get(field, field.removesuffix("_s"))
+
+    @classmethod
+    def parsers(cls, rate: Callable[[str], float], time_s: Callable[[str], float]) -> dict[str, Callable[[str], float]]:
+        """Return the parser of each key, in the order of the fields."""
+        return {cls.key_of(field): time_s if field.endswith("_s") else rate for field in _field_names(cls)}
+
+    def __post_init__(self) -> None:
+        for field in _field_names(self):
+            require = require_time if field in ("at_s", "center_s") else require_length
+            (require if field.endswith("_s") else require_rate)(self.key_of(field), getattr(self, field))
+
+    def describe(self) -> str:
+        texts = (
+            f"{self.key_of(field)}={plain(getattr(self, field))}{'s' if field.endswith('_s') else ''}"
+            for field in _field_names(self)
+        )
+        return f"{self.name}:{','.join(texts)}"
+
+
 @dataclass(frozen=True)
-class Constant:
+class Constant(Shape):
     """The same rate for ever.
 
     >>> Constant(10.0).arrivals(0.0, 60.0)
     600.0
     """
 
-    rate: float
+    name = "constant"
+    example = "constant:10"
 
-    def __post_init__(self) -> None:
-        require_rate("rate", self.rate)
+    rate: float
 
     def rate_per_s(self, at_s: float) -> float:
         return self.rate
@@ -39,7 +76,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Periodic:
+class Periodic(Shape):
     """Peaks on top of a base rate: the base for ``low_s``, the peak for ``high_s``, and again.
 
     A period begins with the base (rouaux §5.2.5 puts the peaks on top of it and leaves the order open).
@@ -49,16 +86,13 @@ class Periodic:
     (10.0, 20.0, 800.0)
     """
 
+    name = "periodic"
+    example = "periodic:base=10,peak=20,high=20s,low=40s"
+
     base: float
     peak: float
     high_s: float
     low_s: float
-
-    def __post_init__(self) -> None:
-        require_rate("base", self.base)
-        require_rate("peak", self.peak)
-        require_length("high", self.high_s)
-        require_length("low", self.low_s)
 
     def rate_per_s(self, at_s: float) -> float:
         return self.base if at_s % (self.high_s + self.low_s) < self.low_s else self.peak
@@ -76,13 +110,9 @@ class Periodic:
         start_s = at_s // period_s * period_s
         return _first_after(at_s, start_s + self.low_s, start_s + period_s, start_s + period_s + self.low_s)
 
-    def describe(self) -> str:
-        rates = f"base={plain(self.base)},peak={plain(self.peak)}"
-        return f"periodic:{rates},high={plain(self.high_s)}s,low={plain(self.low_s)}s"
-
 
 @dataclass(frozen=True)
-class Sine:
+class Sine(Shape):
     """A wave around its mean that starts at the mean and rises; what would be below 0 is 0.
 
     >>> wave = Sine(mean=50.0, amplitude=30.0, period_s=3600.0)
@@ -90,14 +120,12 @@ class Sine:
     (80.0, 180000)
     """
 
+    name = "sine"
+    example = "sine:mean=50,amplitude=30,period=1h"
+
     mean: float
     amplitude: float
     period_s: float
-
-    def __post_init__(self) -> None:
-        require_rate("mean", self.mean)
-        require_rate("amplitude", self.amplitude)
-        require_length("period", self.period_s)
 
     def rate_per_s(self, at_s: float) -> float:
         return max(0.0, self.mean + self.amplitude * math.sin(2 * math.pi * (at_s % self.period_s) / self.period_s))
@@ -145,12 +173,9 @@ class Sine:
                 return start_s + turn_s
         return next_s if next_s > at_s else math.inf
 
-    def describe(self) -> str:
-        return f"sine:mean={plain(self.mean)},amplitude={plain(self.amplitude)},period={plain(self.period_s)}s"
-
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Shape):
     """One bell: ``base`` far away from the centre, ``peak`` (not base + peak) at the centre.
 
     >>> bell = Gaussian(base=10.0, peak=100.0, center_s=1800.0, sigma_s=480.0)
@@ -158,16 +183,13 @@ class Gaussian:
     (100.0, 10.0)
     """
 
+    name = "gaussian"
+    example = "gaussian:base=0,peak=100,center=30m,sigma=8m"
+
     base: float
     peak: float
     center_s: float
     sigma_s: float
-
-    def __post_init__(self) -> None:
-        require_rate("base", self.base)
-        require_rate("peak", self.peak)
-        require_time("center", self.center_s)
-        require_length("sigma", self.sigma_s)
 
     def rate_per_s(self, at_s: float) -> float:
         return self.base + (self.peak - self.base) * math.exp(-0.5 * ((at_s - self.center_s) / self.sigma_s) ** 2)
@@ -182,13 +204,9 @@ class Gaussian:
     def next_turn_s(self, at_s: float) -> float:
         return _first_after(at_s, self.center_s)
 
-    def describe(self) -> str:
-        rates = f"base={plain(self.base)},peak={plain(self.peak)}"
-        return f"gaussian:{rates},center={plain(self.center_s)}s,sigma={plain(self.sigma_s)}s"
-
 
 @dataclass(frozen=True)
-class Ramp:
+class Ramp(Shape):
     """From one rate to another in a straight line, and then the second for ever.
 
     >>> slope = Ramp(start=10.0, end=100.0, over_s=600.0)
@@ -196,14 +214,13 @@ class Ramp:
     (55.0, 100.0)
     """
 
+    name = "ramp"
+    keys: ClassVar = {"start": "from", "end": "to"}
+    example = "ramp:from=10,to=100,over=10m"
+
     start: float
     end: float
     over_s: float
-
-    def __post_init__(self) -> None:
-        require_rate("from", self.start)
-        require_rate("to", self.end)
-        require_length("over", self.over_s)
 
     def rate_per_s(self, at_s: float) -> float:
         return self.start + (self.end - self.start) * min(1.0, at_s / self.over_s)
@@ -217,28 +234,22 @@ class Ramp:
     def next_turn_s(self, at_s: float) -> float:
         return _first_after(at_s, self.over_s)
 
-    def describe(self) -> str:
-        return f"ramp:from={plain(self.start)},to={plain(self.end)},over={plain(self.over_s)}s"
-
 
 @dataclass(frozen=True)
-class Spike:
+class Spike(Shape):
     """A base rate with one peak of a width.
 
     >>> Spike(base=10.0, peak=70.0, at_s=300.0, width_s=300.0).arrivals(0.0, 900.0)
     27000.0
     """
 
+    name = "spike"
+    example = "spike:base=10,peak=70,at=300s,width=300s"
+
     base: float
     peak: float
     at_s: float
     width_s: float
-
-    def __post_init__(self) -> None:
-        require_rate("base", self.base)
-        require_rate("peak", self.peak)
-        require_time("at", self.at_s)
-        require_length("width", self.width_s)
 
     def rate_per_s(self, at_s: float) -> float:
         return self.peak if self.at_s <= at_s < self.at_s + self.width_s else self.base
@@ -249,10 +260,6 @@ class Spike:
 
     def next_turn_s(self, at_s: float) -> float:
         return _first_after(at_s, self.at_s, self.at_s + self.width_s)
-
-    def describe(self) -> str:
-        rates = f"base={plain(self.base)},peak={plain(self.peak)}"
-        return f"spike:{rates},at={plain(self.at_s)}s,width={plain(self.width_s)}s"
 
 
 def _first_after(at_s: float, *times_s: float) -> float:

@@ -1,4 +1,4 @@
-"""Where each public trace can be had, and what to do with its file."""
+"""Where each public trace is available, and where its file goes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from headgate.workloads.traces import VARIABLE, read_trace, trace_folder, trace_
 
 @dataclass(frozen=True, slots=True)
 class TraceSource:
-    """One folder of traces."""
+    """A folder of traces."""
 
     folder: str
     what: str
     had_from: str
-    """The public source, by its name, and the file there."""
+    """The name of the public source, and the file there."""
     file: str
     """The file name in the folder; ``*`` stands for each of several."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownTrace:
-    """One series, as far as it is at hand."""
+    """A series, with its figures where it is installed."""
 
     name: str
     source: TraceSource
@@ -30,7 +30,7 @@ class KnownTrace:
     step_s: float | None = None
     records: float | None = None
     missing: str = ""
-    """Why it is not at hand; empty where it is."""
+    """Why it is not installed; empty where it is."""
 
     @property
     def is_at_hand(self) -> bool:
@@ -118,17 +118,17 @@ _SOURCES = {
 
 
 def source_of(name: str) -> TraceSource:
-    """The source of one series."""
+    """Return the source of a series."""
     return _SOURCES.get(name) or _SOURCES[name.partition("-")[0]]
 
 
 def known_traces() -> list[KnownTrace]:
-    """Every series that the project knows; what is at hand is read to tell how long it is."""
+    """Return every known series; installed ones are read for their length."""
     return [_known(name) for name in trace_names()]
 
 
 def how_to_get(source: TraceSource) -> str:
-    """What to do for a trace that is not at hand."""
+    """Return how to install a missing trace."""
     packed = " (compressed with gzip)" if source.file.endswith(".gz") else ""
     return (
         f"{source.what}: from {source.had_from}; keep it{packed} as {source.folder}/{source.file} "

@@ -35,7 +35,7 @@ class Trace:
 
     name: str
     start: datetime | None
-    """When the first step begins, where the source says it."""
+    """When the first step begins; ``None`` where the source does not say."""
     step_s: float
     rates_per_s: Values
 
@@ -50,7 +50,7 @@ class Trace:
 
 
 def trace_folder() -> Path:
-    """The folder with the traces; says where one is looked for if there is none."""
+    """Return the folder with the traces; an error says where it is expected."""
     named = os.environ.get(VARIABLE)
     folder = Path(named) if named else _DEFAULT_FOLDER
     if not folder.is_dir():
@@ -62,12 +62,12 @@ def trace_folder() -> Path:
 
 
 def trace_names() -> list[str]:
-    """Every series that can be read, sorted."""
+    """Return the names of all series, sorted."""
     return sorted(_READERS)
 
 
 def read_trace(name: str) -> Trace:
-    """One series by name."""
+    """Return a series by name."""
     if name not in _READERS:
         raise UnknownNameError("trace", name, _READERS)
     return _read(name, trace_folder().resolve())
@@ -85,7 +85,7 @@ def _read(name: str, folder: Path) -> Trace:
 
 
 Reader = Callable[[Path], tuple[datetime | None, float, Values]]
-"""Gives the start, the step in seconds and the records per step."""
+"""Returns the start, the step in seconds and the records per step."""
 
 
 def _rows(path: Path, delimiter: str = ",") -> Iterator[dict[str, str]]:
@@ -99,7 +99,7 @@ def _utc(moment: datetime) -> datetime:
 
 
 def _dated(file: str, time: str, amount: str, step_s: float, gaps: str, folder: Path) -> tuple[datetime, float, Values]:
-    """A file with one row per step; steps that have no row are 0 or on the line between their neighbours."""
+    """Read a file with one row per step; missing steps are 0 or interpolated between their neighbours."""
     amounts: dict[float, float] = {}
     for row in _rows(folder / file):
         amounts.setdefault(_utc(datetime.fromisoformat(row[time])).timestamp(), float(row[amount]))
@@ -115,7 +115,7 @@ def _dated(file: str, time: str, amount: str, step_s: float, gaps: str, folder: 
 
 
 def _per_second(file: str, step_s: int, folder: Path) -> tuple[None, float, Values]:
-    """A line of counts per second, added up to longer steps."""
+    """Read a line of counts per second, added up to longer steps."""
     with gzip.open(folder / file, "rt") as text:
         counts = np.array(text.read().split(), dtype=np.float64)
     return None, float(step_s), _added_up(counts, step_s)
@@ -127,7 +127,7 @@ def _added_up(counts: Values, steps: int) -> Values:
 
 
 def _twitter(folder: Path) -> tuple[None, float, Values]:
-    """The last 29 minutes of each day are missing from the archive, not from the load: they are filled by a line."""
+    """Read the counts; the last 29 minutes of each day are missing in the archive, and are interpolated."""
     _, step_s, counts = _per_second("twitter-stream-2021-08/workload.txt.gz", 60, folder)
     minutes = np.arange(len(counts))
     # The minute at which the hole begins is cut too.
@@ -143,7 +143,7 @@ def _azure(folder: Path) -> tuple[None, float, Values]:
 
 
 def _google_cluster(folder: Path) -> tuple[None, float, Values]:
-    """Events per 10 s; those with timestamp 0 were there before the trace began."""
+    """Count events per 10 s; those with timestamp 0 are from before the trace."""
     times: list[int] = []
     for part in (0, 1):
         with gzip.open(folder / "google-cluster-2011" / f"part-0000{part}-of-00500.csv.gz", "rt") as file:
@@ -199,10 +199,9 @@ _READERS: dict[str, Reader] = {
 
 
 def trace_load(name: str, *, peak: float | None = None, from_s: float = 0.0, lasting_s: float | None = None) -> Steps:
-    """The rates of a trace from a time of it on, for a while or to its end.
+    """Return a part of a trace, by default up to its end.
 
-    With ``peak``, the highest rate of the part that is taken is this one, in records per second, and all others are in
-    proportion.
+    With ``peak``, rates are scaled so that the highest one of the part is this many records per second.
     """
     require_time("from", from_s)
     trace = read_trace(name)

@@ -16,12 +16,6 @@ from headgate.lab.measures.repeats import Estimate, t_quantile
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 _MET_COLUMN = "kept"
 COST = "instance_hours"
 """The figure that stands for cost: a price only multiplies it."""

@@ -62,8 +62,10 @@ TUNED_VERSION = 1
 
 
 def write_settings(path: Path, tuned: TuningResult, home: Path) -> None:
-    """What is recommended, as :func:`~headgate.runtime.settings_file.read_settings` takes it; where the default stays,
-    only what the user has fixed."""
+    """Write the recommended settings for :func:`~headgate.runtime.settings_file.read_settings`.
+
+    Where the default stays, only the settings that the user has fixed are written.
+    """
     plan = tuned.plan
     texts, guard_texts = plan.space.split(tuned.recommended)
     settings: dict[str, JSON] = {**texts}
@@ -103,7 +105,7 @@ def write_settings(path: Path, tuned: TuningResult, home: Path) -> None:
 
 
 def _unquoted(value: Value) -> Value:
-    """As people would write it."""
+    """Return a whole number without its decimal point."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -36,16 +36,16 @@ from headgate.workloads.composed import end_of
 from headgate.workloads.parse import workload_files
 
 SHORTEST_S = 60.0
-"""A part that is shorter tells little."""
+"""The shortest part that is worth a run."""
 LEAST_HELD_BACK = 3
-"""Parts of the load that is held back, at least: of fewer pairs nobody can tell how sure a difference is."""
+"""The fewest held-back parts: fewer pairs do not show how certain a difference is."""
 _BUSY = 0.8
-"""How busy the instances are that a part begins with."""
+"""The utilisation of the instances at the start of a part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A part of a load, and the instances that a run on it begins with."""
+    """A part of a load, with the number of instances at its start."""
 
     load: LoadPart
     start: int
@@ -53,14 +53,14 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """What the size at the beginning of a part depends on."""
+    """What the number of instances at the start of a part depends on."""
 
     rate_per_s: float
     min_instances: int
     max_instances: int
 
     def start(self, load: Workload, at_s: float) -> int:
-        """As many as the load of that moment needs, so that no part begins with a backlog that is nobody's fault."""
+        """Return the instances that the load at this time needs, so that no part begins with a backlog."""
         needed = math.ceil(load.rate_per_s(at_s) / (_BUSY * self.rate_per_s))
         return min(self.max_instances, max(self.min_instances, needed))
 
@@ -68,7 +68,7 @@ class Sized:
 def split_load(
     text: str, load: Workload, seconds: float, parts: int, held_back: float, sized: Sized
 ) -> tuple[list[Stretch], list[Stretch]]:
-    """The parts for the search, and those held back: the last share of the time."""
+    """Return the parts for the search, and the held-back parts, which are the end of the load."""
     if not 0 < held_back < 1:
         raise InputError(f"--held-back {held_back:.0%} is not allowed; it must lie between 0 % and 100 %.")
     cut_s = seconds * (1 - held_back)
@@ -80,7 +80,7 @@ def split_load(
 
 
 def cut(text: str, load: Workload, from_s: float, to_s: float, count: int, sized: Sized, name: str) -> list[Stretch]:
-    """So many parts of the same length."""
+    """Split a span of a load into parts of equal length."""
     length_s = (to_s - from_s) / count
     if length_s < SHORTEST_S:
         raise InputError(
@@ -102,7 +102,7 @@ _ONE_JOB = Topology(("job",))
 class TunePlan:
     space: Space
     workload: str
-    """As the user wrote it, for people."""
+    """As the user wrote it."""
     training: Sequence[Stretch]
     held_back: Sequence[Stretch]
     job: JobPart
@@ -115,7 +115,7 @@ class TunePlan:
     trials: int = 64
     seed: int = 0
     files: Mapping[str, str] = field(default_factory=dict)
-    """The files that it names, each with a hash of what is in it."""
+    """The files that it names, each with a hash of its content."""
 
     @property
     def objective(self) -> Objective:
@@ -123,11 +123,11 @@ class TunePlan:
 
     @property
     def allowed_pct(self) -> float:
-        """What may be missed."""
+        """The share of records or of time that may be missed."""
         return float(100 * self.objective.slo.allowed_share)
 
     def cases(self, stretch: Stretch, wanted: Mapping[str, Values]) -> Iterator[Case]:
-        """Runs of settings by their names, on one part of the load: for each all seeds."""
+        """Yield the cases of named settings on a part of the load, for each name all seeds."""
         policies = []
         for name, values in wanted.items():
             settings, guards = self.space.split(values)
@@ -138,7 +138,7 @@ class TunePlan:
         return experiment.cases()
 
     def is_allowed(self, values: Values) -> bool:
-        """Whether settings go together."""
+        """Return whether the policy accepts these settings."""
         try:
             self.check(values)
         except InputError:
@@ -151,14 +151,14 @@ class TunePlan:
         guards_for(policy_with_files(self.space.policy, Context(self.objective, _ONE_JOB), settings), guards)
 
     def missed_pct(self, row: Row) -> float | None:
-        """What a run missed: late records where the objective counts records, and time in violation otherwise."""
+        """Return what a run missed: late records where the objective counts records, otherwise time in violation."""
         late: float | None = row["late_records_pct"]
         violated: float | None = row["slo_violation_pct"]
         by_records = self.objective.slo.by is By.RECORDS and late is not None
         return late if by_records else violated
 
     def to_json(self) -> dict[str, JSON]:
-        """All that the runs and the course of the search depend on, as plain data."""
+        """Return everything that the runs and the search depend on, as plain data."""
         return {
             "space": self.space.to_json(),
             "workload": self.workload,
@@ -179,7 +179,7 @@ class TunePlan:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A load, and how long it is."""
+    """A load with its length."""
 
     text: str
     load: Workload
@@ -195,7 +195,7 @@ def offered(text: str, seconds: float | None, home: Path) -> Offered:
 
 
 def job_of(rate: str, startup: str | None, model: str | None, readings: str, home: Path) -> JobPart:
-    """How fast the job is: by a number, by a service model, or as ``headgate mst`` has measured it."""
+    """Return the job: its speed is a number, a service model, or a model file of ``headgate mst``."""
     if model not in (None, *MODELS):
         raise UnknownNameError("model", model, MODELS)
     if readings not in (known := [str(mode) for mode in ReadingMode]):
@@ -221,7 +221,7 @@ def job_of(rate: str, startup: str | None, model: str | None, readings: str, hom
 def stretches(
     training: Offered, validation: Offered | None, objective: Objective, job: JobPart, *, parts: int, held_back: float
 ) -> tuple[list[Stretch], list[Stretch]]:
-    """The parts for the search, and those held back: of the same load, or of another one."""
+    """Return the parts for the search and the held-back parts, which may be of another load."""
     sized = Sized(job.rate_per_s, objective.min_instances, objective.max_instances)
     if validation is None:
         return split_load(training.text, training.load, training.seconds, parts, held_back, sized)
@@ -233,6 +233,6 @@ def stretches(
 
 
 def files_of(loads: Sequence[str], others: Sequence[str], home: Path) -> dict[str, str]:
-    """The files that are named, each with a hash of what is in it."""
+    """Return the files that exist of those named, each with a hash of its content."""
     named = [*(file for text in loads for file in workload_files(text)), *others]
     return {name: content_hash(home / name) for name in named if (home / name).exists()}

@@ -1,7 +1,7 @@
-"""When a trial is stopped that has not been run on all parts of the load.
+"""When trials are stopped before they have run on all parts of the load.
 
-``sure`` stops only what can no longer win, whatever the rest brings: it never loses the best. ``half`` is successive
-halving: after each part the worse half of a batch stops, which saves more, and may lose one that would have come back.
+``sure`` stops only trials that cannot win any more, so it never loses the best. ``half`` is successive halving: after
+each part the worse half of a batch stops, which saves more and may lose a trial that would have recovered.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ class PruningTerms:
     """What stopping depends on."""
 
     runs: int
-    """Of a trial that is not stopped."""
+    """The number of runs of a trial that is not stopped."""
     least_hours: float
-    """Of one run: the fewest instances, all the time."""
+    """The instance-hours of a run with the minimum of instances."""
     allowed_pct: float
     minimise: Minimise
 
 
 def lost(seen: TrialRuns, finished: Sequence[TrialRuns], terms: PruningTerms) -> str | None:
-    """Why a trial cannot win any more; ``None`` while it still may.
+    """Return why a trial cannot win any more; ``None`` while it still may.
 
-    Whatever comes, its cost only grows, by the fewest instances at least, and what it has missed stays missed.
+    Its cost grows at least by that of the fewest instances, and what it has missed stays missed.
 
-    >>> terms = Terms(runs=4, least_hours=1.0, allowed_pct=5.0, minimise=Minimise.BOTH)
+    >>> terms = PruningTerms(runs=4, least_hours=1.0, allowed_pct=5.0, minimise=Minimise.BOTH)
     >>> best = TrialRuns((2.0,) * 4, (1.0,) * 4)
     >>> lost(TrialRuns((4.0, 4.0), (9.0, 0.0)), [best], terms)
     'at least 10 instance-hours and 2.25 % missed, beaten by 8 and 1 %'

@@ -19,7 +19,7 @@ from headgate.policies.tuning.random_search import Point, recursive_random_point
 
 
 class RecursiveRandomSearch:
-    """Follows one score. Settings that do not go together count as endlessly bad, and take no trial to be found so."""
+    """Minimises one score. Settings that contradict each other count as infinitely bad, without a trial."""
 
     def __init__(self, space: Space, seed: int, is_allowed: IsAllowed, trials: int) -> None:
         self.refused = 0
@@ -71,7 +71,7 @@ BATCH = 8
 """Trials that run in parallel."""
 SEARCHES = ("optuna", "recursive-random")
 _TRIES = 50
-"""Most draws in a row of settings that do not go together."""
+"""The most consecutive draws of settings that contradict each other."""
 
 Values: TypeAlias = Mapping[str, Value]
 Scores: TypeAlias = tuple[float, ...]
@@ -83,7 +83,7 @@ class Search(Protocol):
     """Proposes trials and receives their scores, in turns."""
 
     refused: int
-    """Settings that were drawn and do not go together."""
+    """Drawn settings that contradict each other."""
 
     def ask(self, most: int) -> list[Values]:
         """Return at most ``most`` further trials; none when the search has ended."""
@@ -147,8 +147,7 @@ class OptunaSearch:
 def make_search(
     name: str, space: Space, *, seed: int, trials: int, is_allowed: IsAllowed, default: Scores | None, scores: int
 ) -> Search:
-    """A search by name; ``default`` is what the default settings came to."""
-
+    """Return a search by name; ``default`` is the score of the default settings."""
     if name == "optuna":
         return OptunaSearch(space, seed, is_allowed, default, scores)
     if scores != 1:
@@ -157,7 +156,7 @@ def make_search(
 
 
 def require_optuna() -> Any:
-    """Optuna, quiet; or one sentence on how to get it."""
+    """Return Optuna with its log turned off; an error says how to install it."""
     try:
         optuna = import_module("optuna")
     except ImportError as error:

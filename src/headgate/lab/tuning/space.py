@@ -1,8 +1,8 @@
 """The search space of a policy, from what its settings declare: type, bounds, unit and default.
 
 A number with two bounds is searched between them. One without is searched around its default, from an eighth to eight
-times as much, by factors; so is a small one far below its upper bound. What a search cannot know, such as texts, files
-and lists, is left out and said.
+times as much, on a logarithmic scale; so is a small one far below its upper bound. Texts, files and lists are left out
+and reported.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from headgate.policies.frame.settings import Settings
 
 Value: TypeAlias = bool | int | float | str
 _DIGITS = 3
-"""Of a number that was searched: nobody knows a setting better, and people have to read it."""
+"""Significant digits of searched numbers: more would not be meaningful, and people read them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchDimension:
     """A number between ``low`` and ``high``, or one of ``choices``.
 
-    >>> wait = Dimension("hold_s", 300.0, 37.5, 2400.0, is_log=True)
+    >>> wait = SearchDimension("hold_s", 300.0, 37.5, 2400.0, is_log=True)
     >>> wait.at(0.0), wait.at(0.5), wait.at(1.0), wait.text(wait.at(0.5))
     (37.5, 300.0, 2400.0, '300')
     """
@@ -52,13 +52,13 @@ class SearchDimension:
         return self.near(found)
 
     def near(self, number: float) -> Value:
-        """A number in the range, as it is written down."""
+        """Return the number of the range that is nearest, rounded to a few digits."""
         if self.is_whole:
             return round(min(self.high, max(self.low, number)))
         return min(self.high, max(self.low, float(f"{number:.{_DIGITS}g}")))
 
     def holds(self, value: Value | None) -> bool:
-        """Whether a value can be found here."""
+        """Return whether a value is in the range."""
         if self.choices:
             return value in self.choices
         return isinstance(value, int | float) and self.low <= value <= self.high
@@ -91,12 +91,12 @@ _SMALL = 1 / 20
 """A default below this share of its upper bound is searched by factors."""
 _NO_NUMBERS = {"string": "a text", "array": "a list", "object": "values by name"}
 _HAIR = 1e-3
-"""How far from a bound that itself is not allowed, as a share of the range."""
+"""Distance from an exclusive bound, as a share of the range."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """What is searched, what keeps a value the user has given, and what is left out, with the reason."""
+    """The searched settings, those fixed by the user, and those left out, with the reason."""
 
     policy: str
     dimensions: tuple[SearchDimension, ...]
@@ -104,7 +104,7 @@ class Space:
     left_out: Mapping[str, str]
 
     def defaults(self) -> dict[str, Value]:
-        """Of what is searched; without settings that are off by default."""
+        """Return the defaults of the searched settings, without those that are off by default."""
         return {dimension.name: dimension.default for dimension in self.dimensions if dimension.default is not None}
 
     def holds_defaults(self) -> bool:
@@ -168,7 +168,7 @@ def search_space(
 
 
 def _wanted(policy: str, guards: bool, named: set[str], fix: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """What is declared of each setting that may be searched; all names that the user gave must be known."""
+    """Return the schema of each setting that may be searched; unknown names from the user are errors."""
     kind = policy_class(policy)
     parts = _parts(kind.Settings, {})
     in_force = kind.guards.model_dump(mode="json")
@@ -182,7 +182,7 @@ def _wanted(policy: str, guards: bool, named: set[str], fix: Mapping[str, str]) 
 
 
 def _parts(kind: type[Settings], defaults: Mapping[str, JSON]) -> dict[str, dict[str, Any]]:
-    """What the JSON schema says of each setting, with the default that is in force."""
+    """Return the JSON schema of each setting, with its effective default."""
     schema = kind.model_json_schema()
     found: dict[str, dict[str, Any]] = {}
     for name, part in schema["properties"].items():
@@ -197,7 +197,7 @@ def _parts(kind: type[Settings], defaults: Mapping[str, JSON]) -> dict[str, dict
 
 
 def _dimension(name: str, part: Mapping[str, Any]) -> SearchDimension | str:
-    """How a setting is searched, or why it is not."""
+    """Return the dimension of a setting, or why it is not searched."""
     default = part["default"]
     if part.get("type") == "boolean":
         return SearchDimension(name, default, choices=(False, True))
@@ -216,7 +216,7 @@ def _dimension(name: str, part: Mapping[str, Any]) -> SearchDimension | str:
 
 
 def _bounds(name: str, part: Mapping[str, Any], default: float) -> tuple[float, float, bool] | None:
-    """From where to where, and whether by factors."""
+    """Return the range, and whether it is logarithmic; ``None`` where the default gives no scale."""
     low, high = _end(part, "inimum", -math.inf), _end(part, "aximum", math.inf)
     if math.isfinite(low) and math.isfinite(high) and not (low >= 0 and 0 < default < _SMALL * high):
         hair = 0 if part.get("type") == "integer" else _HAIR * (high - low)
@@ -242,7 +242,7 @@ def _within(name: str, part: Mapping[str, Any], low: float, high: float, is_log:
 
 
 def _with_range(name: str, part: Mapping[str, Any], text: str) -> SearchDimension:
-    """A range that the user has given; by factors where it spans many."""
+    """Return the dimension of a range given by the user, logarithmic where it is wide."""
     wrong = InputError(f"--range {name}={text} is not understood; write {name}=LOW..HIGH with LOW below HIGH.")
     if part.get("type") not in ("number", "integer"):
         raise InputError(f"--range {name}={text} is of a setting that is no number.")

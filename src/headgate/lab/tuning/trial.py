@@ -12,15 +12,15 @@ from headgate.lab.tuning.search import Scores
 from headgate.lab.tuning.space import Space, Value
 
 MISSED = 10.0
-"""Where one number is followed, settings that miss the objective come after all that keep it; so many times dearer than
-the default nothing is."""
+"""With a single score, settings that miss the objective score at least this. Those that meet it score their cost as a
+multiple of the default's, and at most this."""
 
 FAR = 4.0
-"""What misses so many times what is allowed is no choice for anybody, however cheap."""
+"""Settings that miss this many times what is allowed are never chosen, however cheap."""
 
 
 class Minimise(StrEnum):
-    """What a search makes small."""
+    """What a search minimises."""
 
     BOTH = "both"
     """Cost and what is missed, weighed against each other."""
@@ -32,7 +32,7 @@ class TrialStatus(StrEnum):
     RUNNING = "running"
     DONE = "done"
     STOPPED = "stopped"
-    """Before its end, as it could not win any more."""
+    """Stopped early, because it could not win any more."""
     FAILED = "failed"
 
 

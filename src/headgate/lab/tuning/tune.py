@@ -51,7 +51,7 @@ NOTHING_FOUND = TuningVerdict(False, "The default stays: on the load of the sear
 
 
 def judged(found: TrialRuns, default: TrialRuns, seeds: int, allowed_pct: float) -> TuningVerdict:
-    """What to do, by runs on load that was held back; both were run on the same parts with the same seeds."""
+    """Return whether to take what was found, judged by runs of both on the held-back parts with the same seeds."""
     ours, theirs = _pairs(found, default, seeds)
     hours = paired_difference(*_figures(ours, theirs, 0))
     missed = paired_difference(*_figures(ours, theirs, 1))
@@ -83,7 +83,7 @@ def _decided(
 
 
 def _pairs(found: TrialRuns, default: TrialRuns, seeds: int) -> tuple[dict[int, tuple[float, float]], ...]:
-    """Each run by its place; seeds that change nothing at all count once, or noise would seem smaller than it is."""
+    """Return the figures of both by run; runs with equal figures count once, or noise would seem smaller than it is."""
     ours: dict[int, tuple[float, float]] = {}
     theirs: dict[int, tuple[float, float]] = {}
     known: set[tuple[int, tuple[float, float], tuple[float, float]]] = set()
@@ -104,15 +104,15 @@ def _figures(
 
 
 Evaluate: TypeAlias = Callable[[Sequence[Case]], Sequence[Row]]
-"""Carries out cases and gives their rows in the same order; on Spark, or wherever."""
+"""Runs cases, on Spark or elsewhere, and returns their rows in the same order."""
 _DEFAULT = "default"
 _SEARCHED = 0.95
-"""The share of the work that the search is, for the bar."""
+"""The share of the work that is the search, for the progress bar."""
 
 
 @dataclass(frozen=True)
 class TuningResult:
-    """What a tuning came to."""
+    """The result of a tuning."""
 
     plan: TunePlan
     trials: Sequence[TuningTrial]
@@ -120,9 +120,9 @@ class TuningResult:
     found: TuningTrial
     verdict: TuningVerdict
     refused: int
-    """Settings that were drawn and do not go together."""
+    """Drawn settings that contradict each other."""
     held_back: Mapping[str, TrialRuns]
-    """What the default, and what was found, came to on load held back."""
+    """The runs of the default and of what was found on held-back load."""
 
     @property
     def front(self) -> list[TuningTrial]:
@@ -130,12 +130,12 @@ class TuningResult:
 
     @property
     def runs(self) -> int:
-        """Simulated for the search."""
+        """The number of simulated runs of the search."""
         return sum(trial.seen.runs for trial in self.trials)
 
     @property
     def saved_pct(self) -> float:
-        """Runs that stopping trials early has saved, of those that the search would have taken."""
+        """The share of the search's runs that were saved by stopping trials early."""
         whole = len(self.plan.training) * len(self.plan.seeds)
         stopped = sum(whole - trial.seen.runs for trial in self.trials if trial.status is TrialStatus.STOPPED)
         return 100 * stopped / (self.runs + stopped)
@@ -146,7 +146,7 @@ class TuningResult:
 
 
 def tune(plan: TunePlan, evaluate: Evaluate, progress: Progress = lambda _: None) -> TuningResult:
-    """Search, choose and judge; the same for the same plan, whatever evaluates it."""
+    """Search, choose and judge; the result depends only on the plan."""
     plan.check({})
     default = _default_on(plan, plan.training, evaluate)
     search = make_search(
@@ -175,7 +175,7 @@ def tune(plan: TunePlan, evaluate: Evaluate, progress: Progress = lambda _: None
 def _searched(
     plan: TunePlan, evaluate: Evaluate, search: Search, trials: list[TuningTrial], progress: Progress
 ) -> None:
-    """Add batch after batch to the trials."""
+    """Append batches of trials until there are enough."""
     while (left := plan.trials + 1 - len(trials)) > 0:
         drawn = search.ask(left)
         if not drawn:
@@ -196,7 +196,7 @@ def _searched(
 def _batch(
     plan: TunePlan, evaluate: Evaluate, batch: Sequence[TuningTrial], before: Sequence[TuningTrial], on_part: Progress
 ) -> list[TuningTrial]:
-    """Trials side by side, on one part of the load after the other, with those left out that are stopped."""
+    """Run trials in parallel, one part of the load after the other, without those that are stopped."""
     default = before[0].seen
     finished = [trial.seen for trial in before if trial.is_done]
     now = {trial.number: trial for trial in batch}
@@ -256,7 +256,7 @@ def _scored(plan: TunePlan, trial: TuningTrial, default: TrialRuns) -> TuningTri
 
 
 def _rows(plan: TunePlan, stretch: Stretch, evaluate: Evaluate, wanted: Mapping[str, Values]) -> dict[str, list[Row]]:
-    """The rows of each, one per seed."""
+    """Return the rows of each name, one per seed."""
     rows = list(evaluate(list(plan.cases(stretch, wanted))))
     seeds = len(plan.seeds)
     return {name: rows[place * seeds : (place + 1) * seeds] for place, name in enumerate(wanted)}
@@ -267,7 +267,7 @@ def _default_on(plan: TunePlan, stretches: Sequence[Stretch], evaluate: Evaluate
 
 
 def _on_all(plan: TunePlan, stretches: Sequence[Stretch], evaluate: Evaluate, name: str, values: Values) -> TrialRuns:
-    """All parts at once; what fails here leaves nothing to compare with."""
+    """Run all parts at once; a failure is an error, because nothing could be compared."""
     cases = [case for stretch in stretches for case in plan.cases(stretch, {name: values})]
     found = _gone_on(plan, TuningTrial(0, values, TrialRuns(), TrialStatus.RUNNING), list(evaluate(cases)))
     if found.status is TrialStatus.FAILED:
