@@ -98,5 +98,5 @@ def test_a_query_is_a_metric_of_a_job(server: PrometheusServer) -> None:
 def test_refusals_by_prometheus_are_quoted(server: PrometheusServer) -> None:
     with pytest.raises(EngineError, match=r"Prometheus refused 'sum\(': .*parse error"):
         Prometheus("sum(", url=server.url)("job")
-    with pytest.raises(EngineError, match="not a number; ask for a scalar or an instant vector"):
+    with pytest.raises(EngineError, match="not a number; query for a scalar or an instant vector"):
         Prometheus("headgate_ticks_total[1m]", url=server.url)("job")

@@ -28,14 +28,14 @@ def job(name: str, load: str, arbiter: Arbiter, mode: Mode = Mode.ACT) -> tuple[
 
 
 def run(jobs: list[tuple[SimulatedEngine, ControlLoop]], seconds: int) -> list[list[Decision]]:
-    told: list[list[Decision]] = [[] for _ in jobs]
+    decisions: list[list[Decision]] = [[] for _ in jobs]
     for at_s in range(0, seconds, 10):
-        for (engine, loop), decided in zip(jobs, told, strict=True):
+        for (engine, loop), decided in zip(jobs, decisions, strict=True):
             engine.advance(float(at_s))
             decision = loop.tick()
             assert decision is not None
             decided.append(decision)
-    return told
+    return decisions
 
 
 def test_jobs_that_want_more_than_there_is_share_it_and_say_for_whom() -> None:

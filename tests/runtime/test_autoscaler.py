@@ -90,7 +90,7 @@ def test_it_ends_by_itself_when_the_engine_is_gone() -> None:
     assert [event.kind for event in journal.events()] == ["started", "engine-gone"]
 
 
-def test_it_is_stopped_once_however_often_it_is_told_to() -> None:
+def test_it_is_stopped_once_however_often_stop_is_called() -> None:
     clock, journal = FakeClock(), MemoryJournal()
     engine = CountedEngine(clock, 2, gone=False)
     with autoscaler(engine, clock, journal).start() as running:
@@ -101,16 +101,14 @@ def test_it_is_stopped_once_however_often_it_is_told_to() -> None:
     assert [event.kind for event in journal.events()] == ["started", "stopped"]
 
 
-def test_what_is_told_after_its_end_is_no_fault_of_its_journal(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_event_after_its_end_is_no_fault_of_its_journal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock, objective = FakeClock(), parse_objective("latency < 10s")
     spec = LoopSpec(objective=objective, policy="static", journal=tmp_path / "run.sqlite")
     assembled = open_loop(spec, CountedEngine(clock, 1, gone=True), clock, engine_name="counted")
     loop = assembled.loop
     running = Autoscaler(loop, 5.0, assembled).start()
     running.thread.join(10)
-    loop.note("query-interrupted", "its end was asked for")  # By who looks after the query, on a thread of its own.
+    loop.note("query-interrupted", "its end was requested")  # By the supervisor of the query, on a thread of its own.
     assert loop.journal_fault is None
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
@@ -128,7 +126,7 @@ def test_prometheus_can_read_it_on_loopback_until_it_ends() -> None:
     clock, journal = FakeClock(), MemoryJournal()
     engine = CountedEngine(clock, 2, gone=False)
     made = autoscaler(engine, clock, journal)
-    made.tell(expose(made.loop, 5.0, journal, port=0))
+    made.add_exposure(expose(made.loop, 5.0, journal, port=0))
     url = made.metrics_url
     assert url is not None
     with made.start():
@@ -139,7 +137,7 @@ def test_prometheus_can_read_it_on_loopback_until_it_ends() -> None:
         urlopen(url, timeout=10)
 
 
-def test_learned_state_is_kept_for_the_next_run_of_the_same_journal() -> None:
+def test_learned_state_is_saved_for_the_next_run_of_the_same_journal() -> None:
     clock, journal = FakeClock(), MemoryJournal()
     engine = CountedEngine(clock, 1, gone=True)
     first = autoscaler(engine, clock, journal).start()
@@ -149,14 +147,14 @@ def test_learned_state_is_kept_for_the_next_run_of_the_same_journal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "told"),
+    ("state", "message"),
     [
         ({"policy": "reactive", "version": 0}, "saved state is of policy 'reactive' version 0"),
         ({"policy": "reactive", "version": 1, "learned": {"job": ["many"]}}, "is damaged"),
     ],
 )
 def test_learned_state_that_no_longer_fits_is_refused_and_the_job_starts_without_it(
-    state: dict[str, JSON], told: str, caplog: pytest.LogCaptureFixture
+    state: dict[str, JSON], message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, journal = FakeClock(), MemoryJournal()
     policy = preview_policy("reactive", parse_objective("latency < 10s"))
@@ -166,8 +164,8 @@ def test_learned_state_that_no_longer_fits_is_refused_and_the_job_starts_without
     loop = wire(engine, policy, clock, journal=journal, engine_name="counted")
     (event,) = journal.events(run=1)
     assert event.kind == "state-refused"
-    assert told in event.detail
-    assert told in caplog.text
+    assert message in event.detail
+    assert message in caplog.text
     assert policy.snapshot() == fresh
     assert loop.tick() is not None
 
@@ -208,7 +206,7 @@ def test_a_state_file_that_does_not_fit_is_refused_before_the_session_is_touched
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"executors": 5}, "executors 5 is not allowed; give the fewest and the most, as (1, 8)."),
         ({"executors": (1, 2, 3)}, "executors (1, 2, 3) is not allowed; give the fewest and the most, as (1, 8)."),
@@ -217,10 +215,10 @@ def test_a_state_file_that_does_not_fit_is_refused_before_the_session_is_touched
         ({}, "None cannot be scaled; give this driver's own SparkSession, not one of Spark Connect, or a Streaming"),
     ],
 )
-def test_what_cannot_be_scaled_is_told_in_a_sentence(wrong: Mapping[str, Any], said: str) -> None:
+def test_what_cannot_be_scaled_is_refused_in_a_sentence(wrong: Mapping[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         autoscale(cast("SparkSession", None), **wrong)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize(

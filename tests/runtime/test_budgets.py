@@ -21,7 +21,7 @@ from headgate.workloads import parse_workload
 WORKLOAD = parse_workload("sine:mean=50,amplitude=40,period=20m")
 MODEL = MicroBatch(trigger_interval_s=10.0, noise=0.1)
 INTERVAL_S = 10.0
-ASKED = parse_objective("latency p90 < 20s per 2h, price 0.5").within(1, 12)
+OBJECTIVE = parse_objective("latency p90 < 20s per 2h, price 0.5").within(1, 12)
 
 
 class Job:
@@ -32,7 +32,7 @@ class Job:
         self.engine = SimulatedEngine(self.kernel, startup_s=15.0)
         self.journal = journal
 
-    def start(self, objective: Objective = ASKED) -> ControlLoop:
+    def start(self, objective: Objective = OBJECTIVE) -> ControlLoop:
         policy = make_policy("reactive", Context(objective, self.engine.topology()))
         return wire(self.engine, policy, self.engine, journal=self.journal, engine_name="simulated")
 
@@ -62,18 +62,18 @@ def test_the_budget_of_a_simulated_run_is_that_of_what_truly_happened() -> None:
 
 def test_a_loop_that_was_stopped_and_started_again_has_the_budget_of_one_that_was_not() -> None:
     whole, restarted = Job(), Job(MemoryJournal())
-    told = stand(whole.run(whole.start(), 0, 300))
+    uninterrupted = stand(whole.run(whole.start(), 0, 300))
     loop = restarted.run(restarted.start(), 0, 150)
     loop.save_state()
-    assert stand(restarted.run(restarted.start(), 150, 300)) == told
+    assert stand(restarted.run(restarted.start(), 150, 300)) == uninterrupted
 
 
 def test_a_loop_that_was_killed_loses_nothing_that_the_journal_has_seen() -> None:
     """What came after the last save is recalled."""
     whole, killed = Job(), Job(MemoryJournal())
-    told = stand(whole.run(whole.start(), 0, 300))
+    uninterrupted = stand(whole.run(whole.start(), 0, 300))
     killed.run(killed.start(), 0, 153)
-    assert stand(killed.run(killed.start(), 153, 300)) == told
+    assert stand(killed.run(killed.start(), 153, 300)) == uninterrupted
 
 
 def test_after_a_longer_break_the_budget_goes_on_without_it() -> None:
@@ -102,24 +102,24 @@ def test_another_objective_starts_another_budget_and_that_is_said() -> None:
 
 @pytest.mark.parametrize("workload", ["constant:70", "spike:base=10,peak=95,at=10h,width=8h"])
 def test_a_run_costs_no_more_in_any_day_than_it_may_and_says_why(workload: str) -> None:
-    asked = parse_objective("latency p95 < 10s, cost < 12 per day, price 0.25").within(1, 10)
+    objective = parse_objective("latency p95 < 10s, cost < 12 per day, price 0.25").within(1, 10)
     result = simulate(
         "reactive",
         parse_workload(workload),
-        objective=asked,
+        objective=objective,
         service_rate_per_s=10.0,
         startup_s=30.0,
         interval_s=30.0,
         seconds=1.5 * 86400,
     )
     assert result.summary.cost is not None
-    purse, most = SpendingKeeper({"job": 0.25}, asked.cost), 0.0
+    purse, most = SpendingKeeper({"job": 0.25}, objective.cost), 0.0
     for observation in result.observations:
         purse.observe(observation)
         most = max(most, purse.spending(observation.at_s).spent)
     # What ten instances cost between two decisions is what it may be off by.
     assert 11.5 < most < 12 + 0.25 * 10 * 30 / 3600
     notes = [note for decision in result.decisions for note in decision.verdicts["job"].notes]
-    told = [note.why for note in notes if note.guard == "affordable" and note.before != note.after]
-    assert told
-    assert all(why.startswith("objective and 'cost < 12 per day' cannot both be had") for why in told)
+    reasons = [note.why for note in notes if note.guard == "affordable" and note.before != note.after]
+    assert reasons
+    assert all(why.startswith("objective and 'cost < 12 per day' cannot both be had") for why in reasons)

@@ -22,7 +22,7 @@ def test_it_starts_at_the_time_of_the_wall() -> None:
     assert SystemClock().now() == pytest.approx(time.time(), abs=60)
 
 
-def test_waiting_ends_when_it_is_told_to_stop() -> None:
+def test_waiting_ends_when_stop_is_set() -> None:
     stop = threading.Event()
     stop.set()
     clock = SystemClock()

@@ -56,7 +56,7 @@ except KeyboardInterrupt:
 
 
 def test_an_interrupt_in_a_compiled_function_ends_a_simulation_that_python_called() -> None:
-    """It ended the whole process, or was told as a failure of the policy, and the simulation went on."""
+    """It ended the whole process, or was reported as a failure of the policy, and the simulation continued."""
     done = subprocess.run(
         [sys.executable, "-c", IN_A_COMPILED_FUNCTION], capture_output=True, text=True, check=False, timeout=60
     )

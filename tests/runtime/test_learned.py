@@ -1,4 +1,4 @@
-"""What was learned can be kept in a file, read from it, and gone on with after a stop."""
+"""Learned state can be saved in a file, read from it, and used after a restart."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_state_is_read_from_a_snapshot_and_from_a_journal(tmp_path: Path) -> Non
         (None, "cannot be read: no such file"),
     ],
 )
-def test_a_file_that_holds_no_such_state_is_told(tmp_path: Path, content: bytes | None, message: str) -> None:
+def test_a_file_without_such_state_is_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
     path = tmp_path / "state"
     if content is not None:
         path.write_bytes(content)
@@ -71,7 +71,7 @@ def test_a_file_that_holds_no_such_state_is_told(tmp_path: Path, content: bytes 
         read_state(path, "q-learning")
 
 
-def test_a_journal_without_such_state_is_told(tmp_path: Path) -> None:
+def test_a_journal_without_such_state_is_refused(tmp_path: Path) -> None:
     with closing(SqliteJournal(tmp_path / "run.journal")) as journal:
         learned(journal)
     with pytest.raises(InputError, match="nothing that policy 'value-iteration' has learned"):

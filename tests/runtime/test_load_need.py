@@ -1,4 +1,4 @@
-"""How many instances a load takes is told by counters, whatever the engine and the policy."""
+"""The instances that a load needs follow from counters, whatever the engine and the policy."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_what_a_load_takes(what: str, window: History, expected: int | None) -> 
     assert needed_for_load(window, "job", SLO) == expected, what
 
 
-def test_counters_that_began_anew_tell_nothing() -> None:
+def test_restarted_counters_give_no_need() -> None:
     window = seen(4, 40.0, 40.0, 0.5)
     window.observe(Observation(50.0, {"job": Sample("job", 50.0, arrived=1.0, done=1.0, busy_s=0.0)}, {}))
     assert needed_for_load(window, "job", SLO) is None

@@ -1,4 +1,4 @@
-"""What a simulated run holds is told by counting it: megabytes depend on the machine, and on what Python gives back."""
+"""The memory of a simulated run is counted in objects: megabytes depend on the machine and on Python's allocator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from headgate.workloads import parse_workload
 INTERVAL_S = 5.0
 STEPS = 3_000
 FEW = 100
-"""What is kept at most of each kind: a run of the usual bounds would have to last for weeks to reach them."""
+"""The most that is retained of each kind: with the usual bounds a run would have to last for weeks to reach it."""
 _CODE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.CodeType)
 
 
@@ -33,12 +33,12 @@ def held(roots: Iterable[object]) -> int:
     seen: set[int] = set()
     waiting, numbers = list(roots), 0
     while waiting:
-        one = waiting.pop()
-        if id(one) in seen or isinstance(one, _CODE):
+        item = waiting.pop()
+        if id(item) in seen or isinstance(item, _CODE):
             continue
-        seen.add(id(one))
-        numbers += one.size if isinstance(one, np.ndarray) else 0
-        waiting.extend(gc.get_referents(one))
+        seen.add(id(item))
+        numbers += item.size if isinstance(item, np.ndarray) else 0
+        waiting.extend(gc.get_referents(item))
     return len(seen) + numbers
 
 

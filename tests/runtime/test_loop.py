@@ -73,17 +73,17 @@ class TinyEngine:
 
 
 class Growing:
-    """Wants one more each time, unless it is told to fail or to hold."""
+    """Wants one instance more each time, unless it is set to fail or to hold."""
 
     name = "growing"
 
     def __init__(self) -> None:
         self.fails: Exception | None = None
         self.step = 1
-        self.asked = 0
+        self.calls = 0
 
     def decide(self, now: Instant, window: Window) -> Proposal:
-        self.asked += 1
+        self.calls += 1
         if self.fails is not None:
             raise self.fails
         instances = window.instances("job")
@@ -91,10 +91,10 @@ class Growing:
         return Proposal({"job": Target(instances.planned + self.step, "growing", "it wants more")})
 
     def snapshot(self) -> Mapping[str, JSON]:
-        return {"asked": self.asked}
+        return {"calls": self.calls}
 
     def restore(self, state: Mapping[str, JSON]) -> None:
-        self.asked = state["asked"]
+        self.calls = state["calls"]
 
 
 KEY = state_key("job", ("job",), Growing())
@@ -195,7 +195,7 @@ def test_a_hold_is_applied_too_so_that_the_engine_repairs_what_deviates(bench: B
     assert bench.journal.receipts() == [], "that nothing changed is not worth an entry"
 
 
-def test_what_was_decided_can_be_looked_back_on(bench: Bench) -> None:
+def test_past_decisions_are_in_the_window(bench: Bench) -> None:
     bench.tick(2)
     change = bench.loop.history.last_change("job")
     assert change is not None
@@ -222,11 +222,11 @@ def test_an_engine_that_cannot_be_observed_costs_the_tick_and_not_the_loop(
     assert bench.tick() is not None
     assert bench.events() == [(0, "observe-failed"), (5, "observe-failed")]
     assert bench.journal.events()[0].detail == "no answer."
-    assert bench.policy.asked == 1
+    assert bench.policy.calls == 1
     assert "no answer." in caplog.text
 
 
-def test_an_engine_that_cannot_be_changed_is_told_of_and_tried_again(
+def test_an_engine_that_cannot_be_changed_is_reported_and_tried_again(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.engine.apply_fails = EngineError("the cluster is away.")
@@ -247,7 +247,7 @@ def test_an_engine_that_is_gone_ends_the_loop(bench: Bench, where: str) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("a bug"), KeyError("job"), ZeroDivisionError()])
-def test_a_policy_that_fails_holds_and_is_asked_again(
+def test_a_policy_that_fails_holds_and_is_called_again(
     bench: Bench, error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.policy.fails = error
@@ -306,18 +306,18 @@ def test_a_guard_that_fails_is_treated_like_a_policy_that_fails(bench: Bench) ->
     assert bench.engine.planned == 2
 
 
-def test_a_journal_that_cannot_be_written_does_not_stop_the_scaling_and_is_told_of_once(
+def test_a_journal_that_cannot_be_written_does_not_stop_the_scaling_and_is_reported_once(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.journal.full = True
     bench.tick(2)
     assert bench.engine.planned == 4
-    told = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert len(told) == 1
-    assert "the disk is full." in told[0].getMessage()
+    errors = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(errors) == 1
+    assert "the disk is full." in errors[0].getMessage()
 
 
-def test_a_journal_that_works_again_is_used_again_and_its_next_failure_told_of(
+def test_a_journal_that_works_again_is_used_again_and_its_next_failure_reported(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     for full in (True, False, True):
@@ -343,7 +343,7 @@ def test_learned_state_is_saved_when_the_size_changes(bench: Bench) -> None:
     assert bench.journal.load_state(KEY) is None
     bench.policy.step = 1
     bench.tick()
-    assert bench.journal.load_state(KEY) == {"asked": 2}
+    assert bench.journal.load_state(KEY) == {"calls": 2}
 
 
 def test_what_is_learned_while_nothing_changes_is_saved_every_minute(bench: Bench) -> None:
@@ -351,7 +351,7 @@ def test_what_is_learned_while_nothing_changes_is_saved_every_minute(bench: Benc
     bench.tick(12)
     assert bench.journal.load_state(KEY) is None
     bench.tick()
-    assert bench.journal.load_state(KEY) == {"asked": 13}
+    assert bench.journal.load_state(KEY) == {"calls": 13}
 
 
 def test_a_size_that_was_refused_did_not_change(bench: Bench) -> None:
@@ -376,7 +376,7 @@ def test_start_up_times_are_learned_and_saved_with_the_state(bench: Bench) -> No
 
 def test_learned_state_can_be_saved_at_any_time(bench: Bench) -> None:
     bench.loop.save_state()
-    assert bench.journal.load_state(KEY) == {"asked": 0}
+    assert bench.journal.load_state(KEY) == {"calls": 0}
 
 
 def test_what_happens_to_the_loop_is_noted_with_its_time(bench: Bench) -> None:
@@ -395,25 +395,25 @@ def test_the_same_run_decides_the_same(spoil: Callable[[Bench], None]) -> None:
     assert first.journal.decisions() == second.journal.decisions()
 
 
-class Telling(Growing):
-    """Holds, and has something to tell the second time it is asked."""
+class Reporting(Growing):
+    """Holds, and reports an event at the second decision."""
 
     def __init__(self) -> None:
         super().__init__()
         self.step = 0
 
     def take_events(self) -> list[Event]:
-        return [Event(5.0, "mode-switched", "from one to the other", {"error": 0.1})] if self.asked == 2 else []
+        return [Event(5.0, "mode-switched", "from one to the other", {"error": 0.1})] if self.calls == 2 else []
 
 
-def test_what_a_policy_tells_beside_its_decisions_is_journalled_and_what_it_learned_is_saved(bench: Bench) -> None:
-    bench.loop.policy = Telling()
+def test_events_of_a_policy_are_journalled_and_its_learned_state_saved(bench: Bench) -> None:
+    bench.loop.policy = Reporting()
     bench.tick()
     assert bench.journal.events() == []
     assert bench.journal.load_state(KEY) is None
     bench.tick(2)
     assert bench.journal.events() == [Event(5.0, "mode-switched", "from one to the other", {"error": 0.1})]
-    assert bench.journal.load_state(KEY) == {"asked": 2}
+    assert bench.journal.load_state(KEY) == {"calls": 2}
 
 
 @pytest.mark.parametrize(("had", "planned"), [(4, 4), (9, 4), (2, 2), (1, 2)])

@@ -77,7 +77,7 @@ def test_a_file_without_a_curve_describes_no_job(tmp_path: Path) -> None:
         ('{"version": 1, "measurements": []}', r"has no measurement that settled; at least one is needed"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_told_in_one_sentence(content: str | None, message: str, tmp_path: Path) -> None:
+def test_an_unusable_file_is_refused_in_one_sentence(content: str | None, message: str, tmp_path: Path) -> None:
     file = tmp_path / ("missing.json" if content is None else "mst.json")
     if content is not None:
         file.write_text(content)

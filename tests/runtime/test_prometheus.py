@@ -47,7 +47,7 @@ def test_the_operator_and_the_token_go_with_the_query(tmp_path: Path) -> None:
     assert "secret" not in repr(cpu)
 
 
-def test_it_is_asked_no_more_often_than_said_and_an_old_answer_does_not_count() -> None:
+def test_it_is_queried_no_more_often_than_set_and_an_old_answer_does_not_count() -> None:
     clock, answers = FakeClock(), [(200, vector(1.0)), (200, vector(2.0))]
     with HttpReceiver(lambda *_: answers.pop(0) if answers else (503, b"gone")) as server:
         source = Prometheus("x", url=server.url, every=5.0, stale_after=60.0, now=clock.now)
@@ -66,21 +66,23 @@ def test_it_is_asked_no_more_often_than_said_and_an_old_answer_does_not_count() 
 def test_a_prometheus_that_is_away_costs_the_reading_and_no_more() -> None:
     with HttpReceiver() as server:
         url = server.url
-    with pytest.raises(EngineError, match=r"Prometheus at http://127\.0\.0\.1:\d+ cannot be asked: connection refused"):
+    with pytest.raises(
+        EngineError, match=r"Prometheus at http://127\.0\.0\.1:\d+ cannot be queried: connection refused"
+    ):
         Prometheus("x", url=url)("job")
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "message"),
     [(b"<html>", "is not Prometheus"), (b'{"data": {"resultType": "matrix", "result": [{}]}}', "not a number")],
 )
-def test_what_is_no_answer_is_told(body: bytes, told: str) -> None:
-    with HttpReceiver(lambda *_: (200, body)) as server, pytest.raises(EngineError, match=told):
+def test_an_invalid_answer_is_reported(body: bytes, message: str) -> None:
+    with HttpReceiver(lambda *_: (200, body)) as server, pytest.raises(EngineError, match=message):
         Prometheus("x", url=server.url)("job")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"query": " "}, "query of Prometheus is empty"),
         ({"query": "x", "url": "ftp://a"}, "url 'ftp://a' of Prometheus is not usable"),
@@ -88,8 +90,8 @@ def test_what_is_no_answer_is_told(body: bytes, told: str) -> None:
         ({"query": "x", "every": "0s"}, "every '0s' is not allowed; it must be above 0"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_at_once(arguments: dict[str, Any], told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_an_unusable_query_is_refused_at_once(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         Prometheus(**arguments)
 
 

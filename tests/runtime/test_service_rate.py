@@ -53,7 +53,7 @@ def test_a_speed_is_a_number_a_model_a_name_or_a_file(text: str, speed: object, 
 
 
 @pytest.mark.parametrize(
-    ("text", "model", "startup", "said"),
+    ("text", "model", "startup", "message"),
     [
         ("gerp", None, None, "'gerp' is neither .* or an application that was measured .grep, nexmark-5.[.]$"),
         ("grep", "queue", None, "--model queue does not go with the measured application grep; it is of a micro-batch"),
@@ -61,8 +61,10 @@ def test_a_speed_is_a_number_a_model_a_name_or_a_file(text: str, speed: object, 
         ("linear:rate=1,startup=1s", None, "2s", "--startup 2s does not go with startup= in the service model linear"),
     ],
 )
-def test_what_is_no_speed_is_told_in_one_sentence(text: str, model: str | None, startup: str | None, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_an_invalid_speed_is_refused_in_one_sentence(
+    text: str, model: str | None, startup: str | None, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
         parse_service_rate(text, model, startup)
 
 

@@ -1,4 +1,4 @@
-"""Settings that are kept in a file."""
+"""Settings files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_file_says_policy_settings_and_guards(tmp_path: Path) -> None:
     assert found == ChosenSettings("threshold", {"upper": "0.9"}, {"in_after_in_s": "2m"})
 
 
-def test_guards_given_beside_a_file_come_first(tmp_path: Path) -> None:
+def test_guards_given_with_a_file_take_precedence(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD)
     assert with_settings_file(None, str(path), {"in_after_in_s": "5m", "max_in": 1}) == (
         "threshold",
@@ -43,13 +43,13 @@ def test_guards_given_beside_a_file_come_first(tmp_path: Path) -> None:
     assert with_settings_file("hpa", {"target": 0.5}, None) == ("hpa", {"target": 0.5}, None)
 
 
-def test_a_model_file_is_looked_for_beside_the_settings_file(tmp_path: Path) -> None:
+def test_a_model_file_is_found_relative_to_the_settings_file(tmp_path: Path) -> None:
     path = written(tmp_path, "version: 1\npolicy: mst-0\nsettings: {model_file: mst.json}\n")
     assert read_settings(path).settings == {"model_file": str(tmp_path / "mst.json")}
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", ":1:1: the file is empty"),
         ("policy: hpa\n", ":1:1: version is missing in a settings file"),
@@ -69,10 +69,10 @@ def test_a_model_file_is_looked_for_beside_the_settings_file(tmp_path: Path) -> 
         ("version: [1\n", "settings.yaml:"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+def test_mistakes_in_a_file_are_reported_with_their_position(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError) as raised:
         read_settings(written(tmp_path, text))
-    assert told in str(raised.value)
+    assert message in str(raised.value)
     assert str(tmp_path) in str(raised.value)
 
 
@@ -85,11 +85,11 @@ def test_a_file_for_another_policy_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD)
     with pytest.raises(InputError, match="is for policy 'threshold', and does not go with policy 'hpa'"):
         with_settings_file("hpa", path, None)
-    told = refused(*SIMULATE, "--policy", "hpa", "--settings", str(path))
-    assert told == f"--policy hpa does not go with --settings {path}, which is for threshold."
+    message = refused(*SIMULATE, "--policy", "hpa", "--settings", str(path))
+    assert message == f"--policy hpa does not go with --settings {path}, which is for threshold."
 
 
-def test_a_simulation_takes_a_settings_file_and_what_is_set_beside_it(tmp_path: Path) -> None:
+def test_a_simulation_takes_a_settings_file_and_more_settings(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD)
     plain = headgate(*SIMULATE, "--policy", "threshold", "--set", "upper=0.9", "--set", "lower=0.2",
                      "--guard", "in_after_in_s=2m", "--json")  # fmt: skip

@@ -24,20 +24,20 @@ from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload
 
-ASKED = parse_objective("latency p95 < 20s").within(1, 12)
+OBJECTIVE = parse_objective("latency p95 < 20s").within(1, 12)
 WORKLOAD = parse_workload("sine:mean=50,amplitude=40,period=20m")
 
 
 class Scripted(OperatorPolicy[Settings]):
-    """Wants a size, or fails; remembers how often it was asked, and whether the window could be looked through."""
+    """Wants a size, or fails; counts its decisions, and checks that it can read the window."""
 
     summary = "for tests"
     Settings = Settings
 
     def __init__(self, name: str, wanted: int = 3, fails: Exception | None = None) -> None:
-        super().__init__(Settings(), Context(ASKED, SimulatedEngine(job()).topology()))
+        super().__init__(Settings(), Context(OBJECTIVE, SimulatedEngine(job()).topology()))
         self.name = name  # type: ignore[misc]  # a class attribute of those that are registered
-        self.wanted, self.fails, self.asked = wanted, fails, 0
+        self.wanted, self.fails, self.calls = wanted, fails, 0
         self.seen: list[tuple[float, int, int]] = []
         self.events: list[Event] = []
 
@@ -46,20 +46,20 @@ class Scripted(OperatorPolicy[Settings]):
         return super().decide(now, window)
 
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
-        self.asked += 1
+        self.calls += 1
         if self.fails is not None:
             raise self.fails
-        return Target(self.wanted, "scripted", f"{self.wanted} as told")
+        return Target(self.wanted, "scripted", f"{self.wanted} as set")
 
     def take_events(self) -> Sequence[Event]:
         taken, self.events = self.events, []
         return taken
 
     def _state(self) -> dict[str, JSON]:
-        return {"asked": self.asked}
+        return {"calls": self.calls}
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
-        self.asked = int(state["asked"])
+        self.calls = int(state["calls"])
 
 
 def job() -> MicroBatchJob:
@@ -109,18 +109,18 @@ def test_a_shadow_sees_what_the_acting_policy_sees() -> None:
 
 
 def test_the_acting_policy_decides_as_if_there_were_no_shadow() -> None:
-    alone, beside = Bench(policy("reactive")), Bench(policy("reactive"), policy("hpa"), policy("proactive"))
-    for bench in (alone, beside):
+    alone, with_shadows = Bench(policy("reactive")), Bench(policy("reactive"), policy("hpa"), policy("proactive"))
+    for bench in (alone, with_shadows):
         bench.run(0, 120)
-    assert beside.decided(Role.ACTING) == alone.decided(Role.ACTING)
+    assert with_shadows.decided(Role.ACTING) == alone.decided(Role.ACTING)
     assert any(not decision.is_hold for decision in alone.decided(Role.ACTING))
 
 
 def policy(name: str) -> AnyPolicy:
-    return make_policy(name, Context(ASKED, SimulatedEngine(job()).topology()))
+    return make_policy(name, Context(OBJECTIVE, SimulatedEngine(job()).topology()))
 
 
-def test_a_shadow_that_fails_harms_nobody_and_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_shadow_that_fails_harms_nobody_and_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     failing = Scripted("broken", fails=ValueError("no model"))
     bench = Bench(Scripted("acting", 5), failing, Scripted("fine", 3))
     with caplog.at_level(logging.WARNING):
@@ -139,8 +139,8 @@ def test_what_happens_to_a_shadow_is_journalled_as_its_own() -> None:
     shadow.events.append(Event(0.0, "switched", "to exploiting"))
     bench = Bench(Scripted("acting"), shadow)
     bench.run(0, 2)
-    told = [(event.kind, event.detail) for event in bench.journal.events()]
-    assert told == [("shadow-switched", "shadow learning: to exploiting")]
+    events = [(event.kind, event.detail) for event in bench.journal.events()]
+    assert events == [("shadow-switched", "shadow learning: to exploiting")]
 
 
 def test_a_shadow_goes_on_with_what_it_had_learned_also_when_it_comes_to_act() -> None:
@@ -150,12 +150,12 @@ def test_a_shadow_goes_on_with_what_it_had_learned_also_when_it_comes_to_act() -
     again, promoted = Scripted("learning"), Scripted("learning")
     bench.start(Scripted("acting"), again)
     bench.start(promoted)
-    assert again.asked == promoted.asked > 0
+    assert again.calls == promoted.calls > 0
 
 
-@pytest.mark.parametrize(("shadows", "told"), [(["a"], "is the acting policy"), (["b", "c", "b"], "is named twice")])
-def test_each_policy_decides_once(shadows: list[str], told: str) -> None:
-    with pytest.raises(InputError, match=told):
+@pytest.mark.parametrize(("shadows", "message"), [(["a"], "is the acting policy"), (["b", "c", "b"], "is named twice")])
+def test_each_policy_decides_once(shadows: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         Bench(Scripted("a"), *(Scripted(name) for name in shadows))
 
 
@@ -173,7 +173,7 @@ def test_a_loop_that_recommends_changes_nothing_and_journals_everything() -> Non
     assert bench.loop.history.last_change("job") is None
 
 
-def test_whoever_scales_the_job_meanwhile_is_followed() -> None:
+def test_a_size_set_by_another_scaler_is_followed() -> None:
     bench = Bench(Scripted("acting", 5), mode=Mode.RECOMMEND)
     bench.run(0, 5)
     wire(bench.engine, Scripted("somebody", 4), bench.engine, engine_name="simulated").tick()
@@ -183,17 +183,17 @@ def test_whoever_scales_the_job_meanwhile_is_followed() -> None:
 
 def simulated(**options: Any) -> SimulationResult:
     return simulate(
-        "reactive", WORKLOAD, objective=ASKED, service_rate_per_s=10.0, startup_s=30.0, seconds=1200.0, **options
+        "reactive", WORKLOAD, objective=OBJECTIVE, service_rate_per_s=10.0, startup_s=30.0, seconds=1200.0, **options
     )
 
 
-def test_in_simulation_shadows_are_told_beside_the_run_which_is_as_without() -> None:
+def test_a_simulation_reports_shadows_and_its_run_is_the_same_as_without() -> None:
     plain, watched = simulated(), simulated(shadows=["hpa", "static"])
     assert watched.summary == plain.summary
     assert set(watched.shadows) == {"hpa", "static"}
-    told = watched.to_json()["shadows"]["static"]
-    assert told["decisions"] == 240
-    assert 0 < told["differed"] < 240
+    shadow = watched.to_json()["shadows"]["static"]
+    assert shadow["decisions"] == 240
+    assert 0 < shadow["differed"] < 240
     assert "shadows" not in plain.to_json()
 
 
@@ -202,12 +202,12 @@ def test_a_simulated_recommendation_leaves_the_job_at_its_size() -> None:
     assert (result.summary.rescales, result.summary.mean_instances) == (0, 1.0)
     rows = result.to_json()["decisions"]
     assert {row["role"] for row in rows} == {"recommended"}
-    assert len(rows) < 60, "a row of equal ones is kept once"
+    assert len(rows) < 60, "a row of equal decisions is listed once"
     assert result.run["mode"] == "recommend"
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"mode": "recomend"}, "did you mean 'recommend'"),
         ({"shadows": ["hpaa"]}, "did you mean 'hpa'"),
@@ -215,9 +215,9 @@ def test_a_simulated_recommendation_leaves_the_job_at_its_size() -> None:
     ],
 )
 def test_a_mode_or_shadow_that_cannot_be_is_refused_before_anything_is_touched(
-    options: dict[str, Any], told: str
+    options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         simulated(**options)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         autoscale(None, policy="reactive", **options)  # type: ignore[arg-type]  # no session is needed to find out

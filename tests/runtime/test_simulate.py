@@ -106,7 +106,7 @@ def test_what_is_paid_for_includes_starting_and_leaving() -> None:
 
 @pytest.mark.parametrize("policy", ["reactive", "threshold", "hpa", "spark-streaming-dra"])
 def test_a_job_whose_source_went_quiet_shrinks_to_its_smallest_size(policy: str) -> None:
-    """No batch ends any more, so that what the last one told must not stand for ever."""
+    """No batch ends any more, so the numbers of the last one must not stand for ever."""
     quiet = "spike:base=0,peak=40,at=0s,width=300s"
     result = run(policy, quiet, service_rate_per_s=10.0, model="micro-batch", start=6, seconds=4 * 3600.0)
     assert result.record.series()[-1]["planned"] == 1
@@ -114,9 +114,9 @@ def test_a_job_whose_source_went_quiet_shrinks_to_its_smallest_size(policy: str)
 
 def test_start_up_times_reach_the_policies() -> None:
     result = run(settings={"instances": 3}, startup_s=20.0, startup_spread=0.2, seconds=120.0, seed=3)
-    told = [startup for seen in result.observations for startup in seen.startups.get("job", ())]
-    assert len(told) == 2
-    assert all(10 < startup.registered_after_s < 40 for startup in told)
+    startups = [startup for seen in result.observations for startup in seen.startups.get("job", ())]
+    assert len(startups) == 2
+    assert all(10 < startup.registered_after_s < 40 for startup in startups)
 
 
 def test_a_report_says_what_was_run() -> None:
@@ -148,7 +148,7 @@ def test_a_size_that_was_decided_is_planned_at_once_and_ready_after_the_start_up
     assert [point["backlog"] for point in series if point["t"] in (20, 30, 40, 60)] == [100, 50, 0, 0]
 
 
-def test_what_a_guard_made_of_a_proposal_is_told() -> None:
+def test_changes_of_a_proposal_by_a_guard_are_reported() -> None:
     decision = run(settings={"instances": 9}, objective=OBJECTIVE.within(1, 4)).to_json()["decisions"][0]
     assert (decision["t"], decision["from"], decision["proposed"], decision["to"]) == (0, 1, 9, 4)
     assert decision["reason"]
@@ -202,12 +202,12 @@ def test_a_journal_with_learned_state_does_not_change_the_run() -> None:
     assert first == second
 
 
-def test_progress_is_told_from_start_to_end() -> None:
-    told: list[float] = []
-    run(seconds=3600.0, progress=told.append)
-    assert told[0] == 0
-    assert told[-1] == 1
-    assert told == sorted(told)
+def test_progress_is_reported_from_start_to_end() -> None:
+    shares: list[float] = []
+    run(seconds=3600.0, progress=shares.append)
+    assert shares[0] == 0
+    assert shares[-1] == 1
+    assert shares == sorted(shares)
 
 
 @pytest.mark.parametrize(("every_s", "times"), [(0.0, 5 + 1), (3600.0, 2)])
@@ -215,9 +215,9 @@ def test_progress_is_reported_by_the_clock_also_where_decisions_are_few(
     every_s: float, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headgate.runtime.simulate.REPORT_EVERY_S", every_s)
-    told: list[float] = []
-    run(seconds=25.0, progress=told.append)
-    assert len(told) == times
+    shares: list[float] = []
+    run(seconds=25.0, progress=shares.append)
+    assert len(shares) == times
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_late_records_that_the_engine_counted_go_before_what_follows_from_its_ba
     assert counted(seen(0, first), seen(100, last)).late_records_pct == 25
 
 
-def test_a_counter_that_was_started_anew_costs_one_interval_and_nothing_else() -> None:
+def test_a_restarted_counter_costs_one_interval_and_nothing_else() -> None:
     counters = [(1000, 0), (1100, 50), (10, 0), (110, 0)]
     samples = [Sample("job", at_s, arrived=arrived, late=late) for at_s, (arrived, late) in enumerate(counters)]
     assert counted(*(seen(sample.at_s, sample) for sample in samples)).late_records_pct == 25
@@ -164,7 +164,7 @@ def test_instances_that_are_still_there_after_a_scale_in_are_paid_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sample", "kept_up"),
+    ("sample", "is_current"),
     [
         (reading(10, processed_rate=20, input_rate=10, backlog=99), True),
         (reading(10, processed_rate=10, input_rate=10, backlog=99), True),
@@ -173,8 +173,8 @@ def test_instances_that_are_still_there_after_a_scale_in_are_paid_for() -> None:
         (reading(10, processed_rate=None, input_rate=10, backlog=0), True),
     ],
 )
-def test_a_job_keeps_up_when_it_gets_through_what_arrives_or_nothing_waits(sample: Sample, kept_up: bool) -> None:
-    assert counted(seen(0), seen(10, sample)).qos_pct == (100 if kept_up else 0)
+def test_a_job_keeps_up_when_it_gets_through_what_arrives_or_nothing_waits(sample: Sample, is_current: bool) -> None:
+    assert counted(seen(0), seen(10, sample)).qos_pct == (100 if is_current else 0)
 
 
 def test_the_share_of_slow_records_is_judged_by_the_readings_where_there_is_nothing_better() -> None:
@@ -278,7 +278,7 @@ def test_a_record_keeps_no_more_batches_than_it_may() -> None:
         batches = tuple(Batch(float(at_s), at_s + 0.1, 1.0) for _ in range(3))
         sample = Sample("job", float(at_s), batches=batches)
         thin(Observation(float(at_s), {"job": sample}, {"job": Instances(1, 1, 1)}), None)
-        assert sum(len(one.samples["job"].batches) for one in thin.observations) <= 100
+        assert sum(len(observation.samples["job"].batches) for observation in thin.observations) <= 100
     assert (thin.observations[0].at_s, thin.observations[-1].at_s) == (0.0, 499.0)
 
 

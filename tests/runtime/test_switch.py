@@ -32,7 +32,7 @@ class Running:
         self.engine.advance(self.engine.now() + 5.0)
         assert self.loop.tick() is not None
 
-    def told(self, kind: str) -> list[str]:
+    def details(self, kind: str) -> list[str]:
         return [event.detail for event in self.journal.events() if event.kind == kind]
 
 
@@ -55,7 +55,7 @@ def test_a_policy_that_cannot_be_made_is_refused_and_the_one_in_force_stays() ->
         running.assembled.change_policy("reactive", {"headroom": 7})
     running.tick()
     assert running.loop.policy is before
-    assert "The policy in force stays." in running.told("policy-refused")[0]
+    assert "The policy in force stays." in running.details("policy-refused")[0]
 
 
 def test_what_was_learned_with_settings_that_no_longer_fit_is_refused_and_said(
@@ -67,5 +67,5 @@ def test_what_was_learned_with_settings_that_no_longer_fit_is_refused_and_said(
         running.tick()
     running.assembled.change_policy("q-learning", {"latency_granularity_s": 3})
     running.tick()
-    (told,) = running.told("state-refused")
-    assert told.endswith("Policy q-learning starts without it.")
+    (detail,) = running.details("state-refused")
+    assert detail.endswith("Policy q-learning starts without it.")

@@ -1,4 +1,4 @@
-"""The guard by which a job of many asks for its size: what quotas and the pace leave of a decision, and for whom."""
+"""The guard of a job that shares a cluster: limits each decision to what quotas and the pace of changes allow."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from headgate.core.window import Window
 from headgate.policies.frame.readings import work_pressure
 
 SPAN_S = 30.0
-"""What came and was done is counted over so long: a few readings, and not longer than a load takes to change."""
+"""Arrivals and work done are counted over this span: a few readings, and shorter than a load takes to change."""
 HEADROOM = 0.9
-"""Share of what instances can carry, and of what the objective allows, that may be used up."""
+"""The share of the capacity of instances, and of what the objective allows, that may be used."""
 
 
 def needed_for_load(window: Window, operator: str, slo: Slo) -> int | None:
-    """Instances that keep up with what arrives, within the objective; ``None`` where it cannot be told."""
+    """Return the instances that keep up with arrivals within the objective, or ``None`` if that is not known."""
     newest = window.sample(operator)
     before = None if newest is None else window.sample_at(operator, newest.at_s - SPAN_S)
     ready = _mean_ready(window, operator, SPAN_S)
@@ -33,13 +33,13 @@ def needed_for_load(window: Window, operator: str, slo: Slo) -> int | None:
     if busy is None:
         return None
     pressure = work_pressure(slo, newest)
-    # One that is late has to catch up, which is told by itself; how late it is says nothing of what keeps up.
+    # A late operator has to catch up, which `is_behind` reports; how late it is does not show what keeps up.
     strained = ready * pressure if pressure is not None and pressure <= 1 else 0.0
     return math.ceil(round(max(busy, min(strained, HEADROOM * ready)) / HEADROOM, 9))
 
 
 def _busy_with_arrivals(before: Sample, newest: Sample, ready: float) -> float | None:
-    """How many instances would have been busy all the time, had they done just what arrived."""
+    """Return how many fully busy instances the arrivals would have taken."""
     arrived, done = _more(before.arrived, newest.arrived), _more(before.done, newest.done)
     busy_s, available_s = _more(before.busy_s, newest.busy_s), _more(before.available_s, newest.available_s)
     if arrived == 0:
@@ -65,7 +65,7 @@ def _mean_ready(window: Window, operator: str, span_s: float) -> float:
 
 @dataclass(frozen=True)
 class Arbitrated:
-    """Asks an arbiter for each operator of one job; comes after all other guards."""
+    """Requests each operator's size from an arbiter; comes after all other guards."""
 
     name = "quota"
     arbiter: Arbitration
@@ -73,9 +73,9 @@ class Arbitrated:
     objective: Objective
     group: str = ""
     priority: int | None = None
-    """Its own, in place of that of its group."""
+    """Of the job itself, instead of its group's."""
     needs: Mapping[str, Need] = field(default_factory=dict)
-    """What an instance of each operator takes beside its price, which the objective or the topology has."""
+    """What an instance of each operator takes, apart from its price, which the objective or the topology has."""
 
     def __call__(self, window: Window, decision: Decision) -> Decision:
         verdicts = {

@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from headgate.core.contracts import Engine
 from headgate.core.errors import EngineGoneError, InputError
 from headgate.core.extras import needing
 from headgate.core.metrics import MetricSource, Observed
@@ -24,22 +25,20 @@ from headgate.core.objective import LatencySlo, Objective
 from headgate.core.topology import Topology
 from headgate.core.types import JSON
 from headgate.core.units import parse_duration_s
+from headgate.engines.base import EngineBase, engine_class
 from headgate.journal.contract import Journal
 from headgate.policies.frame.base import PolicyMaker
 from headgate.rules.model import RulePolicy
 from headgate.runtime.assembly import AssembledLoop, LoopSpec, goal_of, open_loop
 from headgate.runtime.exposition.job_figures import JobExposure, expose
-from headgate.runtime.loop import ControlLoop, Mode, SystemClock, Watcher
+from headgate.runtime.loop import Clock, ControlLoop, EventWatcher, Mode, SystemClock, Watcher, mode_named
 
 if TYPE_CHECKING:
     from headgate.engines.spark import SparkSession, StreamingContext
 
+logger = logging.getLogger("headgate")
 
-from typing import ClassVar, Protocol
-
-from headgate.core.contracts import Engine
-from headgate.engines.base import EngineBase, engine_class
-from headgate.runtime.loop import Clock, EventWatcher, mode_named
+DEFAULT_INTERVAL_S = 5.0
 
 
 class Stoppable(Protocol):
@@ -55,11 +54,11 @@ class Claim:
     def __init__(self, application: str) -> None:
         self.application = application
         self.holder: Stoppable | None = None
-        """Who is to be stopped when somebody takes over."""
+        """What is stopped when another autoscaler takes over."""
 
     @classmethod
     def of(cls, application: str, *, take_over: bool = False) -> Claim:
-        """Claim an application; with ``take_over``, an autoscaler that has it already is stopped first."""
+        """Claim an application; with ``take_over``, the autoscaler that has it is stopped first."""
         with cls._lock:
             held = cls._held.get(application)
             if held is None:
@@ -76,15 +75,10 @@ class Claim:
         return cls.of(application)
 
     def release(self) -> None:
-        """Let others scale the application; calling it twice is fine."""
+        """Let others scale the application. Calling it twice is fine."""
         with self._lock:
             if self._held.get(self.application) is self:
                 del self._held[self.application]
-
-
-logger = logging.getLogger("headgate")
-
-DEFAULT_INTERVAL_S = 5.0
 
 
 class Autoscaler:
@@ -107,7 +101,7 @@ class Autoscaler:
             claim.holder = self
         self._exposures: list[JobExposure] = []
         self.metrics_url: str | None = None
-        """Where Prometheus can read how the job fares; ``None``: nowhere."""
+        """Where Prometheus can read the metrics of the job, if anywhere."""
         self._stop = threading.Event()
         self._closing = threading.Lock()
         self._is_closed = False
@@ -121,38 +115,38 @@ class Autoscaler:
         metrics_port: int | None = None,
         claim: Claim | None = None,
     ) -> Autoscaler:
-        """An autoscaler of an assembled loop, exposed to Prometheus and OpenTelemetry as far as that is wanted."""
+        """Make the autoscaler of an assembled loop, exposed to Prometheus and OpenTelemetry as configured."""
         exposure = expose(assembled.loop, interval_s, assembled.parts.journal, metrics_port)
         try:
             running = cls(assembled.loop, interval_s, assembled, claim)
         except InputError:
             exposure.close()
             raise
-        running.tell(exposure)
+        running.add_exposure(exposure)
         return running
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still looks after the job."""
+        """Whether it still scales the job."""
         return self._thread.is_alive()
 
     @property
     def thread(self) -> threading.Thread:
         return self._thread
 
-    def tell(self, exposure: JobExposure) -> None:
-        """Have somebody told of each cycle until this ends."""
+    def add_exposure(self, exposure: JobExposure) -> None:
+        """Notify an exposure of each cycle, and close it at the end."""
         self.metrics_url = exposure.url
         self._exposures.append(exposure)
 
     def watch(self, watcher: Watcher) -> None:
-        """Be shown every observation and decision from now on."""
+        """Call ``watcher`` with every observation and decision from now on."""
         self.loop.watchers.append(watcher)
 
     def change_policy(self, policy: str | PolicyMaker, settings: Mapping[str, object] | None = None) -> None:
-        """Decide by another policy from the next decision on; the history stays.
+        """Decide by another policy from the next decision on, with the same history.
 
-        One that cannot be used is refused with an ``InputError``, and the policy in force stays.
+        A policy that cannot be used is refused with an ``InputError``, and the current one stays.
         """
         if self._assembled is None:
             raise InputError("this autoscaler was made without a switch of policy; autoscale() makes one that has it.")
@@ -165,14 +159,14 @@ class Autoscaler:
         return self
 
     def stop(self) -> None:
-        """Stop scaling and let go of the job, which keeps its size. Calling it twice is fine."""
+        """Stop scaling; the job keeps its size. Calling it twice is fine."""
         self._stop.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join()
         self._end("stopped", "the job keeps its size")
 
     def _end(self, kind: str, detail: str) -> None:
-        """Write down why it ends, save what was learned and let go of everything; only the first reason counts."""
+        """Journal why it ends, save learned state and release everything; only the first reason counts."""
         with self._closing:
             if self._is_closed:
                 return
@@ -212,7 +206,7 @@ class Autoscaler:
                 return
             for exposure in self._exposures:
                 exposure.ticked(due_s, began_s, clock.now())
-            # A tick that took too long is not made up for: the next one comes at its regular time.
+            # Missed ticks are not made up for: the next one comes at its regular time.
             due_s += self.interval_s * max(1, -((due_s - clock.now()) // self.interval_s))
             clock.wait_until(due_s, self._stop)
 
@@ -242,34 +236,34 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
 ) -> Autoscaler:
     """Keep a streaming job at the size its objective needs: a session's streaming queries, or a ``StreamingContext``.
 
-    Starts at once and goes on until ``stop()``; as a context manager, until the block ends.
+    It starts at once and runs until ``stop()``; as a context manager, until the block ends.
 
     - ``objective``: ``"latency p95 < 10s"``, ``"slow records < 5%"``, ``"throughput >= 95%"``, an ``Objective``, the
-      same as a mapping, or the path of a YAML file with it; ``"latency p95 < 10s per 6h, cost < 12 per day"`` says over
-      how long it holds, a day where nothing is said, and what all executors may cost
-    - ``price``: what an executor costs for an hour, in the unit of that cost
+      same as a mapping, or the path of a YAML file with it; ``"latency p95 < 10s per 6h, cost < 12 per day"`` adds the
+      period that it is judged over, a day by default, and what all executors may cost
+    - ``price``: what an executor costs per hour, in the unit of that cost
     - ``policy``: a name from ``headgate policies`` or a policy that is set up, such as ``Rules.from_file(…)``;
-      autopilot where nothing is said. ``settings`` are those of a policy by name, ``guards`` those of the stabilisers
-    - ``settings`` may also be the path of a settings file, which ``headgate lab tune`` writes: it says which policy
-    - ``constraints``: a rule file of constraints, which hold whatever the policy decides
-    - ``metrics``: where metrics of your own come from, by name: a callable that is given the operator's name,
+      autopilot by default. ``settings`` are those of a policy by name, ``guards`` those of the stabilisers
+    - ``settings`` may also be the path of a settings file, which ``headgate lab tune`` writes; it names the policy
+    - ``constraints``: a rule file of constraints, which limit every policy
+    - ``metrics``: sources of your own metrics, by name: a callable that is given the operator's name,
       ``headgate.Prometheus("query", url=…)``, or ``headgate.rules.Observed("name", "column")`` of a ``df.observe``;
-      under the name of a metric that every engine reads, what counts instead of the engine's reading
-    - ``executors``: fewest and most executors; where nothing is said, 1 to 10, or what the job has if that is more
-    - ``job``: its name in the journal, by which it is known when it starts again; the application's name otherwise
-    - ``queries``: the streaming queries that count, by name, where not all do; ``"!name"`` leaves one out
+      one with the name of a metric that every engine reads replaces the engine's reading
+    - ``executors``: fewest and most executors; 1 to 10 by default, or what the job has if that is more
+    - ``job``: its name in the journal, which later runs find it by; the application's name by default
+    - ``queries``: the names of the streaming queries that count; all by default. ``"!name"`` excludes one
     - ``interval``: time between decisions
-    - ``journal``: a file that keeps what was seen, decided and learned (``headgate explain FILE``), or a journal
-    - ``state``: a file with what the policy has learned elsewhere, a snapshot or the journal of another run; what this
-      job's own journal holds is newer and comes first
-    - ``shadows``: policies that see what the acting one sees, decide and never act; ``headgate explain --shadows``
-      tells where they differed
-    - ``mode``: ``"act"``, or ``"recommend"``: everything is decided and journalled, and nothing is changed, so that
-      others may scale the job, Spark's own dynamic allocation too
+    - ``journal``: a file for observations, decisions and learned state (``headgate explain FILE``), or a journal
+    - ``state``: a file with what the policy has learned elsewhere, a snapshot or the journal of another run; newer
+      state in this job's own journal takes precedence
+    - ``shadows``: policies that decide on the same readings and never act; ``headgate explain --shadows`` shows where
+      they differed
+    - ``mode``: ``"act"``, or ``"recommend"``: everything is decided and journalled, and nothing is changed;
+      meanwhile others may scale the job, such as Spark's own dynamic allocation
     - ``take_over``: stop Spark's own dynamic allocation, or another autoscaler of this session, instead of refusing it
     - ``drain_timeout``: how long an executor may take to leave before it is killed
-    - ``metrics_port``: a port of the loopback interface at which Prometheus can read how the job fares, 0 for a free
-      one (``metrics_url`` of the autoscaler tells it); ``OTEL_…`` variables send the same to a collector
+    - ``metrics_port``: a port of the loopback interface where Prometheus can read the metrics of the job, 0 for a free
+      one (``metrics_url`` of the autoscaler); ``OTEL_…`` variables send the same to a collector
     """
     with needing("autoscale"):
         from headgate.engines.spark import SPARK_METRICS, application_id, application_name, open_engine
@@ -287,7 +281,7 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
         journal=journal,
         seed=seed,
     )
-    # Everything that can be wrong with the arguments is found before the session is touched.
+    # All errors in the arguments are found before the session is touched.
     parts = spec.parts(Topology.single(), SPARK_METRICS)
     interval_s, drain_timeout_s = parse_duration_s(interval), parse_duration_s(drain_timeout)
     clock, acts, slo = SystemClock(), parts.mode is Mode.ACT, spec.objective.slo
@@ -340,14 +334,14 @@ def autoscale_engine(  # noqa: PLR0913 - one keyword per thing that a user may s
 ) -> Autoscaler:
     """Keep the operators of an engine at the sizes their objective needs, as ``autoscale`` does those of Spark.
 
-    - ``engine``: a name from ``headgate engines``, or an engine that is open
-    - ``target``: which job, in the words of an engine by name
+    - ``engine``: a name from ``headgate engines``, or an open engine
+    - ``target``: the job, in the format of an engine by name
     - ``instances``: fewest and most of each operator
-    - ``job``: its name in the journal, by which it is known when it starts again; the target otherwise
-    - ``clock``: where times come from; it must be the engine's own clock where the engine is open already
-    - ``watchers``, ``event_watchers``: are shown every cycle, and told what happens to the loop and to the engine
+    - ``job``: its name in the journal, by which it is found when it starts again; the target by default
+    - ``clock``: the source of times; for an open engine it must be the engine's own clock
+    - ``watchers``, ``event_watchers``: called with every cycle, and with events of the loop and of the engine
 
-    An objective from end to end is divided among several operators where the policy looks at one at a time.
+    An end-to-end objective is divided among several operators if the policy decides for each separately.
 
     All else is as for ``autoscale``.
     """

@@ -1,7 +1,7 @@
 """The course of a live run, from what its engine counted: the batches and the counters of its readings.
 
-- Every batch tells of its oldest record, and so does every reading of one that is not done yet: from its arrival on it
-  got older, second by second. That is enough to know how long any bound was exceeded, however rare the readings are.
+- Every batch has its oldest record, and every reading has the oldest that is not done yet: from its arrival on it aged
+  second by second. That is enough to know how long any bound was exceeded, however rare the readings are.
 - Where an engine counts late records and arrivals, their share is a difference; otherwise it follows from the batches.
 - Where there are no batches, a reading stands for the time since the one before it, and so do rates and sizes.
 """
@@ -19,7 +19,7 @@ from headgate.core.types import Batch, Observation, Sample
 
 
 def course_of(observations: Sequence[Observation], operator: str) -> Course:
-    """What the observations of a run tell of one operator."""
+    """Return the course of one operator from the observations of a run."""
     samples = list(_samples(observations, operator))
     known_s = [observation.at_s for observation in observations]
     batches = [batch for sample in samples for batch in sample.batches if batch.records]
@@ -86,7 +86,7 @@ def _unfinished(samples: Sequence[Sample]) -> Iterator[tuple[float, ...]]:
 
 
 def _counted_late(samples: Sequence[Sample]) -> tuple[float, float] | None:
-    """Late records, and all of which they are: what came, and what waited when the run was first looked at."""
+    """Return the late records and all records: arrivals, and the backlog of the first reading."""
     late = [_difference(before.late, after.late) for before, after in pairwise(samples)]
     arrived = [_difference(before.arrived, after.arrived) for before, after in pairwise(samples)]
     known = [(some, all_) for some, all_ in zip(late, arrived, strict=True) if some is not None and all_ is not None]
@@ -97,12 +97,12 @@ def _counted_late(samples: Sequence[Sample]) -> tuple[float, float] | None:
 
 
 def _difference(before: float | None, after: float | None) -> float | None:
-    # A counter that went back was started anew.
+    # A counter that went back was restarted.
     return None if before is None or after is None or after < before else after - before
 
 
 def _spans(samples: Sequence[Sample], last_s: float) -> Iterator[tuple[float, float, Sample]]:
-    """For which time each reading stands: since the one before it, and the last one until the end."""
+    """Yield the span that each reading stands for: since the one before it, and the last one until the end."""
     for before, sample in pairwise(samples):
         yield before.at_s, sample.at_s, sample
     if samples and (last_s > samples[-1].at_s or len(samples) == 1):
@@ -116,7 +116,7 @@ def _loads(samples: Sequence[Sample], last_s: float) -> Iterator[tuple[float, ..
 
 
 def _behind(samples: Sequence[Sample], last_s: float) -> Rows | None:
-    """Where the operator got through less than arrived; the newest rate stands while a batch has not ended."""
+    """Return the spans with less throughput than arrivals; the newest rate stands while a batch has not ended."""
     slo, fell = ThroughputSlo(), []
     processed = samples[0].processed_rate_per_s if samples else None
     for from_s, to_s, sample in _spans(samples, last_s):

@@ -1,8 +1,8 @@
-"""Ctrl-C in the midst of compiled functions, which cannot pass it on.
+"""Handle Ctrl-C during compiled functions, which cannot propagate it.
 
-A signal waits while such a function runs, and is most often met where that calls Python to make its result. What is
-raised there is told as a failure of the function, or ends the whole process: so it is raised a moment later. What other
-compiled code makes of an interrupt, a ``SystemError`` of which it is the cause, must not be taken for a failure.
+Python delivers a signal where such a function calls Python to make its result. An interrupt raised there is reported as
+a failure of the function, or ends the whole process, so it is raised a moment later. Other compiled code turns an
+interrupt into a ``SystemError`` whose cause it is; that must not be taken for a failure.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from types import FrameType
 
 AGAIN_AFTER_S = 0.05
 _CALLED_BY_COMPILED = "_numba_unpickle"
-"""What numba's compiled functions call."""
+"""The Python function that numba's compiled functions call."""
 
 
 @contextmanager
 def interrupts_deferred() -> Iterator[None]:
-    """Raise no interrupt where it would be lost, inside the block; a program's own way with interrupts stays."""
+    """Inside the block, raise no interrupt where it would be lost; a program's own handler stays in place."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield

@@ -2,9 +2,9 @@
 
 Nothing that fails in a tick ends the loop, and nothing that fails is silent: an engine that cannot be observed, a
 policy that raises, an engine that refuses and a journal that cannot be written each become an event, and the job keeps
-its size. Only an engine that has ended for good ends the loop as well (``EngineGoneError``).
+its size. Only an engine that is gone for good ends the loop (``EngineGoneError``).
 
-The loop has no thread of its own; see ``autoscaler.py`` for the live one and ``simulate.py`` for the other.
+The loop has no thread of its own: ``autoscaler.py`` drives it live, and ``simulate.py`` in virtual time.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ from headgate.runtime.past import budget_key, startup_key, state_key
 
 @dataclass(slots=True)
 class Shadow:
-    """One policy that never acts."""
+    """A policy that decides and never acts."""
 
     policy: AnyPolicy
     guards: Sequence[Guard]
     failure: str = ""
-    """What it failed with last time; it is said once, not at every tick."""
+    """Its last failure, which is reported once, not at every tick."""
 
     def decide(self, now: Instant, window: Window) -> Decision:
         return replace(step(self.policy, self.guards, now, window), role=Role.SHADOW)
 
     def restore(self, state: Mapping[str, JSON]) -> str:
-        """Go on with what was learned before; gives why, where that cannot be."""
+        """Continue with learned state; return why it cannot be used, or an empty string."""
         before = self.policy.snapshot()
         try:
             self.policy.restore(state)
@@ -83,11 +83,11 @@ class Shadows:
 
     @property
     def subscriptions(self) -> frozenset[str]:
-        """Keys of the metrics that they need beyond the basic ones."""
+        """Keys of the metrics that they need besides the basic ones."""
         return frozenset(key for shadow in self for key in shadow.policy.subscriptions)
 
     def decide(self, now: Instant, window: Window, note: Callable[[Event], None]) -> list[Decision]:
-        """What each of them would do; ``note`` is told of failures and of what happened to them."""
+        """Return what each of them would do; ``note`` gets failures and their events."""
         decided = []
         for shadow in self:
             name = shadow.policy.name
@@ -110,7 +110,7 @@ class Shadows:
 
 
 def refuse_duplicates(acting: str, shadows: Sequence[str]) -> None:
-    """Each policy decides once: one that acts, or is a shadow already, cannot be another shadow."""
+    """Refuse shadows that are the acting policy, or another shadow: each policy decides once."""
     for index, name in enumerate(shadows):
         if name == acting:
             raise InputError(f"shadow {name!r} is the acting policy; name others as shadows.")
@@ -119,7 +119,7 @@ def refuse_duplicates(acting: str, shadows: Sequence[str]) -> None:
 
 
 def require_metrics(keys: Collection[str], sources: Mapping[str, MetricSource], offered: Collection[str]) -> None:
-    """Refuse metrics that nobody could give."""
+    """Refuse metrics that have no source."""
     known = {*sources, *offered}
     for key in sorted(keys):
         name, _ = split_key(key)
@@ -129,10 +129,10 @@ def require_metrics(keys: Collection[str], sources: Mapping[str, MetricSource], 
 
 
 class MetricCollector:
-    """Sees to it that samples carry what was subscribed to, and nothing else is collected.
+    """Adds the metrics that were subscribed to to samples, and collects nothing else.
 
-    A callable is asked with each reading of an operator. One that fails gives no reading, and that is said once. One
-    under the name of a metric that every engine reads is asked in place of the engine.
+    A callable is called with each reading of an operator. One that fails gives no reading, which is reported once. One
+    with the name of a metric that every engine reads replaces the engine's reading.
     """
 
     def __init__(self, engine: Engine, sources: Mapping[str, MetricSource] | None = None) -> None:
@@ -147,7 +147,7 @@ class MetricCollector:
         self._failing: set[str] = set()
 
     def subscribe(self, keys: Collection[str]) -> None:
-        """Collect these from now on; one that nobody could give is an ``InputError``."""
+        """Collect these from now on; one without a source is an ``InputError``."""
         self.require(keys)
         called = {key: source for key in keys if (source := self._callable(key)) is not None}
         if isinstance(self._engine, Subscribable):
@@ -155,7 +155,7 @@ class MetricCollector:
         self._wanted = called
 
     def require(self, keys: Collection[str]) -> None:
-        """Refuse metrics that nobody could give."""
+        """Refuse metrics that have no source."""
         offered = self._engine.extra_metrics if isinstance(self._engine, Subscribable) else ()
         require_metrics(keys, self._sources, offered)
 
@@ -164,7 +164,7 @@ class MetricCollector:
         return None if source is None or isinstance(source, Observed) else source
 
     def completed(self, observation: Observation) -> Observation:
-        """The observation with the callables' metrics in its samples."""
+        """Return the observation with the callables' metrics in its samples."""
         if not self._wanted and not self._instead:
             return observation
         samples = {name: self._with_metrics(sample) for name, sample in observation.samples.items()}
@@ -182,7 +182,7 @@ class MetricCollector:
             numbers = [float(value)] if isinstance(value, int | float) else [float(number) for number in value or ()]
         except Exception as error:  # noqa: BLE001
             raise_if_interrupted(error)
-            # Somebody else's code: whatever it raises costs this reading and no more.
+            # It is the user's code: whatever it raises costs no more than this reading.
             if name not in self._failing:
                 logger.warning("metric %s of %s cannot be read: %s: %s", name, operator, type(error).__name__, error)
             self._failing.add(name)
@@ -193,16 +193,16 @@ class MetricCollector:
 
 class Clock(Protocol):
     def now(self) -> float:
-        """Seconds; never goes back."""
+        """Return the time in seconds, which never goes back."""
         ...
 
     def wait_until(self, at_s: float, stop: threading.Event) -> None:
-        """Wait for a time to come, or for ``stop`` to be set."""
+        """Wait until a time, or until ``stop`` is set."""
         ...
 
 
 class SystemClock:
-    """Seconds since the epoch that never jump: read once from the wall, then counted by the monotonic clock."""
+    """Seconds since the epoch that never jump: read once from the wall clock, then counted by the monotonic clock."""
 
     def __init__(self) -> None:
         self._offset_s = time.time() - time.monotonic()
@@ -221,7 +221,7 @@ class Mode(StrEnum):
 
 
 def mode_named(name: str) -> Mode:
-    """A mode by its name."""
+    """Return a mode by its name."""
     try:
         return Mode(name)
     except ValueError:
@@ -229,7 +229,7 @@ def mode_named(name: str) -> Mode:
 
 
 def as_it_is(observation: Observation) -> Observation:
-    """The observation of a job that others scale: what it has is what is planned for it, as far as anybody knows."""
+    """Return the observation of a job that others scale, whose ready size also counts as planned and requested."""
     instances = {
         name: replace(size, planned=size.ready, requested=size.ready) for name, size in observation.instances.items()
     }
@@ -239,19 +239,18 @@ def as_it_is(observation: Observation) -> Observation:
 logger = logging.getLogger("headgate")
 
 SAVE_EVERY_S = 60.0
-"""What is learned while nothing changes is saved at least so often: a crash costs no more than this."""
+"""Learned state is saved at least this often, also while nothing changes: a crash costs no more."""
 
 Watcher = Callable[[Observation | None, Decision | None], None]
-"""Is shown what each tick saw and decided: a live view, a test, a report."""
+"""Called with what each tick observed and decided: a live view, a test, a report."""
 ShadowWatcher = Callable[[Decision, Sequence[Decision]], None]
-"""Is shown what was decided, and what each shadow would have."""
-
+"""Called with each decision and those of the shadows."""
 EventWatcher = Callable[[Event], None]
-"""Is told what happened to the loop itself."""
+"""Called with events of the loop itself."""
 
 
 class ControlLoop:
-    """Owns the history and makes one cycle at a time."""
+    """Owns the history and runs one cycle at a time."""
 
     def __init__(  # noqa: PLR0913 - one keyword per part of a loop
         self,
@@ -277,14 +276,14 @@ class ControlLoop:
         self.history = History(engine.topology()) if history is None else history
         self.mode = mode
         self.shadows = Shadows(shadows)
-        """Decide on the same window, and are journalled."""
+        """Policies that decide on the same window; their decisions are journalled."""
         self.watchers: list[Watcher] = []
         self.shadow_watchers: list[ShadowWatcher] = []
         self.event_watchers: list[EventWatcher] = []
         self.chores: list[Callable[[], None]] = []
-        """Is done before each tick: looking whether a rule file has changed."""
+        """Called before each tick, for example to check whether a rule file has changed."""
         self.shared_guards: list[Guard] = []
-        """What jobs that share a cluster leave each other: asked last, whatever the policy, and never for shadows."""
+        """Guards of jobs that share a cluster: they come last, whatever the policy, and never for shadows."""
         self._collector = MetricCollector(engine, metrics)
         self._subscribe(policy)
         self._next: tuple[AnyPolicy, Guards, str] | None = None
@@ -295,13 +294,13 @@ class ControlLoop:
         self._resuming: tuple[Guard, ...] = ()
         self._journal_failed = False
         self.journal_fault: str | None = None
-        """Why entries are missing from the journal, if any are: what was said when it could first not be written."""
+        """Why entries are missing from the journal, if any are: the first error."""
 
     def _subscribe(self, policy: Policy) -> None:
         self._collector.subscribe({*getattr(policy, "subscriptions", ()), *self.shadows.subscriptions})
 
     def tick(self) -> Decision | None:
-        """One cycle; ``None`` when the engine could not be observed, so that nothing could be decided."""
+        """Run one cycle; return ``None`` if the engine could not be observed, so that nothing was decided."""
         now = self.clock.now()
         for chore in self.chores:
             _try(chore)
@@ -314,7 +313,7 @@ class ControlLoop:
         return decision
 
     def restore(self, state: Mapping[str, JSON]) -> None:
-        """Let the policy go on with what was learned before; state that does not fit is refused whole, and said."""
+        """Let the policy continue with learned state; state that does not fit is refused as a whole, and reported."""
         before = self.policy.snapshot()
         try:
             self.policy.restore(state)
@@ -326,12 +325,12 @@ class ControlLoop:
             )
 
     def resume(self, sizes: Mapping[str, int]) -> None:
-        """Give the job back the sizes it had when it was last seen, with the first decision."""
+        """Restore the last known sizes of the job with the first decision."""
         bounds = [guard for guard in self.guards if isinstance(guard, Bounds)]
         self._resuming = (Resumed(sizes), *bounds)
 
     def change(self, policy: AnyPolicy, guards: Sequence[Guard], text: str = "") -> None:
-        """Go on with another policy from the next tick on, with the history as it is; ``text`` is for the journal."""
+        """Use another policy from the next tick on, with the same history; ``text`` is for the journal."""
         self._collector.require(policy.subscriptions)
         self._next = (policy, Guards(guards), text)
 
@@ -366,7 +365,7 @@ class ControlLoop:
             _tell(watcher, event)
 
     def observe(self) -> Observation | None:
-        """Observe the engine and remember it, without a decision; ``None`` when it could not be observed."""
+        """Observe the engine without a decision; return ``None`` if it could not be observed."""
         now = self.clock.now()
         try:
             seen = self._collector.completed(self.engine.observe())
@@ -379,11 +378,11 @@ class ControlLoop:
             self.note("observe-failed", _message(error), at_s=now, severity=Severity.ERROR)
             return None
         observation = self.history.observations[-1]
-        self.saw(observation)
+        self.journal_observation(observation)
         return observation
 
-    def saw(self, observation: Observation) -> None:
-        """Journal what was seen."""
+    def journal_observation(self, observation: Observation) -> None:
+        """Journal an observation."""
         if self._journal is not None:
             self._write(lambda journal: journal.observed(observation))
 
@@ -410,7 +409,7 @@ class ControlLoop:
         return decision
 
     def _resumed(self, decision: Decision) -> Decision:
-        """The first decision of a job that starts again, which gives it back the size it had."""
+        """Return the first decision of a restarted job, which restores the size it had."""
         if not self._resuming:
             return decision
         lifted = decision
@@ -420,14 +419,14 @@ class ControlLoop:
         return decision if lifted.targets == decision.targets else lifted
 
     def _carry_out(self, now: Instant, decision: Decision) -> None:
-        # It is written down first: whoever goes on after a crash knows of every change that may have been made.
+        # It is journalled first: after a crash, the next loop knows every change that may have been made.
         is_journalled = self._journal is not None and self._write(lambda journal: journal.decided(decision))
         if self._requires_journal and not is_journalled:
             return
         receipt = None if self.mode is Mode.RECOMMEND else self._apply(now, decision)
         if receipt is not None and receipt.outcome is not Outcome.UNCHANGED:
             self._write(lambda journal: journal.received(receipt))
-        # After the acting policy has been obeyed, and before what it decided is part of what can be looked back on.
+        # After the acting policy's decision is applied, and before it becomes a part of the history.
         if self.shadows or self.shadow_watchers:
             self._let_shadows_decide(now, decision)
         if receipt is not None and (taken := _taken(decision, receipt)).verdicts:
@@ -453,11 +452,11 @@ class ControlLoop:
             return Receipt(now, dict.fromkeys(decision.verdicts, answer))
 
     def forget_journal(self) -> None:
-        """Write nothing more: it is closed, and whoever looks after the job may still have something to tell."""
+        """Write nothing more, because the journal is closed while events may still be noted."""
         self._journal = None
 
     def save_state(self) -> None:
-        """Put what the policy has learned, how long instances take to start and how budgets stand into the journal."""
+        """Save learned state, start-up times and error budgets in the journal."""
         self._saved_s = self.clock.now()
         if self._journal is None:
             return
@@ -470,14 +469,14 @@ class ControlLoop:
         self._write(lambda journal: journal.save_state(budget_key(self.job), self.history.saved_budgets()))
 
     def _write(self, write: Callable[[Journal], None]) -> bool:
-        """Whether it could be written."""
+        """Write to the journal; return whether that succeeded."""
         if self._journal is None:
             return False
         try:
             write(self._journal)
         except Exception as error:  # noqa: BLE001 - a journal is a plug-in too
             raise_if_interrupted(error)
-            # A full disk must not stop the scaling. It is said once, not at every tick.
+            # A full disk must not stop the scaling. It is logged once, not at every tick.
             if not self._journal_failed:
                 logger.error("the journal cannot be written, going on without it: %s", error)
             self._journal_failed = True
@@ -508,11 +507,11 @@ def _tell(watcher: Callable[..., None], *seen: object) -> None:
         watcher(*seen)
     except Exception as error:
         raise_if_interrupted(error)
-        logger.exception("a watcher failed; it goes on being told")
+        logger.exception("a watcher failed; it continues to be notified")
 
 
 def _taken(decision: Decision, receipt: Receipt) -> Decision:
-    """What of a decision is now the plan: an operator whose size was refused, or could not be set, did not change."""
+    """Return the part of a decision that is now the plan, without operators whose size was refused or failed."""
     refused = [name for name, answer in receipt.answers.items() if not answer.outcome.is_taken]
     if not refused:
         return decision
@@ -522,11 +521,11 @@ def _taken(decision: Decision, receipt: Receipt) -> Decision:
 
 
 def _take_events(policy: Policy) -> Sequence[Event]:
-    """What a policy that ``ReportsEvents`` has to tell; by its method, because asking a protocol takes its time."""
+    """Return the events of a policy that ``ReportsEvents``; ``isinstance`` of a protocol would be slow."""
     take_events: Callable[[], Sequence[Event]] | None = getattr(policy, "take_events", None)
     return () if take_events is None else take_events()
 
 
 def _message(error: Exception) -> str:
-    """Our own errors are sentences; of others, their kind is worth knowing."""
+    """Return the text of an error: our own are sentences, others need their kind."""
     return str(error) if isinstance(error, HeadgateError) else f"{type(error).__name__}: {error}"

@@ -1,5 +1,7 @@
-"""Model files of ``headgate mst``, for those who read none themselves: policies, to which what a setting ``model_file``
-names is handed as measurements, and the simulator."""
+"""Read model files of ``headgate mst`` for the simulator and for policies, which do no I/O themselves.
+
+A policy gets the measurements in the file that its setting ``model_file`` names.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,12 @@ SETTING = "model_file"
 def policy_with_files(
     policy: str | PolicyMaker, context: Context, settings: Mapping[str, object] | None = None
 ) -> AnyPolicy:
-    """A policy as :func:`policy_from` makes it, with what the files hold that its settings name."""
+    """Make a policy by :func:`policy_from`, with the content of the files that its settings name."""
     return policy_from(policy, context, with_model_file(settings))
 
 
 def with_model_file(settings: Mapping[str, object] | None) -> Mapping[str, object] | None:
-    """Settings with the measurements of the model file that they name, if they name one."""
+    """Return settings with the measurements of the model file that they name, if they name one."""
     if settings is None or settings.get(SETTING) is None:
         return settings
     for given in (TRAINING, VALIDATION):
@@ -37,7 +39,7 @@ def with_model_file(settings: Mapping[str, object] | None) -> Mapping[str, objec
 
 
 def measured_job(path: Path) -> tuple[float, MicroBatch]:
-    """A job as it was measured: records per second of one instance, and how much more several get through."""
+    """Return a measured job: records per second of one instance, and the speed-up of several."""
     curve = curve_in(read_model_file(path), str(path))
     if not curve or curve[0][0] != 1 or curve[0][1] <= 0:
         raise InputError(f"model file {str(path)!r} does not say what one instance gets through.")
@@ -46,7 +48,7 @@ def measured_job(path: Path) -> tuple[float, MicroBatch]:
 
 
 def read_model_file(path: Path) -> JSON:
-    """What is in a model file, or one sentence that says why it cannot be read."""
+    """Return the content of a model file; an ``InputError`` says in one sentence why it cannot be read."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -56,7 +58,7 @@ def read_model_file(path: Path) -> JSON:
 
 
 Service: TypeAlias = ServiceModel | tuple[float, MicroBatch]
-"""How several instances add up by a model; or records per second of one and how several add up, as it was measured."""
+"""A model of how several instances add up; or a measurement: records per second of one, and how several add up."""
 Speed: TypeAlias = float | Service
 """Records per second of one instance, or more than that."""
 _MODELS = Path(__file__).parent / "models"
@@ -78,9 +80,9 @@ def parse_service(text: str) -> Service:
 
 
 def parse_service_rate(text: str, model: str | None, startup: str | None, home: Path = Path()) -> Speed:
-    """What ``--service-rate`` says; ``--model`` and ``--startup`` are what is said beside it, and must go with it.
+    """Parse ``--service-rate``; ``--model`` and ``--startup``, given with it, must be compatible.
 
-    A name means the same in every folder: a file that is called like a measured application is not looked at.
+    A name means the same in every folder: a file with the name of a measured application is ignored.
     """
     with suppress(ValueError):
         return float(text)

@@ -58,10 +58,10 @@ class ObjectiveFileForm(Form[Objective]):
 
 
 def read_objective(path: Path) -> Objective:
-    """The objective in a file; raises an ``InputError`` with everything that is wrong with it."""
+    """Return the objective in a file; an ``InputError`` reports everything that is wrong with it."""
     return documents.read(documents.read_text(path, "objective file"), ObjectiveFileForm, str(path))
 
 
 def text_or_file(given: str) -> Objective:
-    """An objective from its friendly form, or from the file that is named instead."""
+    """Return an objective from its friendly form, or from the file that is named instead."""
     return read_objective(Path(given)) if given.lower().endswith(SUFFIXES) else objective_from(given)

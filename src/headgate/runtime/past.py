@@ -1,4 +1,4 @@
-"""What a loop begins with where it goes on after another: what was seen and decided, sizes, and what was learned."""
+"""What a loop continues from after an earlier one: observations, decisions, sizes and learned state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SQLITE = b"SQLite format 3\x00"
 
 
 def state_key(job: str, operators: Sequence[str], policy: Policy) -> str:
-    """The key under which journals keep what a policy with its settings has learned of a job."""
+    """Return the key under which journals store what a policy with its settings has learned of a job."""
     settings = getattr(policy, "settings", None)
     chosen = json.dumps(settings.model_dump(mode="json") if settings is not None else {}, sort_keys=True)
     digest = hashlib.sha256(chosen.encode()).hexdigest()[:12]
@@ -30,17 +30,17 @@ def state_key(job: str, operators: Sequence[str], policy: Policy) -> str:
 
 
 def startup_key(job: str) -> str:
-    """The key under which journals keep how long new instances of a job's operators take to be of use."""
+    """Return the key under which journals store how long new instances of a job's operators take to be useful."""
     return f"job/{job}/startup"
 
 
 def budget_key(job: str) -> str:
-    """The key under which journals keep how the error budgets of a job stand, and what it has cost."""
+    """Return the key under which journals store the error budgets of a job and its cost."""
     return f"job/{job}/budget"
 
 
 def read_state(path: Path | str, policy: str) -> Mapping[str, JSON]:
-    """The snapshot of a policy from a file of either kind."""
+    """Return the snapshot of a policy from a snapshot file or a journal."""
     path = Path(path)
     try:
         with path.open("rb") as file:
@@ -81,29 +81,29 @@ def _from_text(path: Path, text: str) -> Mapping[str, JSON]:
 
 
 LONGEST_BREAK_S = 60.0
-"""A loop that comes back within this time goes on as if it had not been away."""
+"""A loop that is back within this time continues as if there had been no break."""
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What was there before a loop."""
+    """What an earlier loop left."""
 
     history: History
-    """What was seen and decided; it becomes the loop's own."""
+    """Observations and decisions; it becomes the loop's own."""
     sizes: Mapping[str, int]
-    """What each operator had last."""
+    """The last size of each operator."""
     state: Callable[[str], Mapping[str, JSON] | None]
-    """What was saved under a key."""
+    """Returns what was saved under a key."""
 
 
 def history_for(topology: Topology, policy: AnyPolicy, shadows: Sequence[AnyPolicy] = ()) -> History:
-    """A history without anything in it, as long as policies look back."""
+    """Return an empty history that is as long as the policies look back."""
     lasts_s = max(DEFAULT_RETENTION_S, *(each.lookback_s for each in (policy, *shadows)))
     return History(topology, lasts_s, policy.objective)
 
 
 def read_past(journal: ReadableJournal, job: str, engine: str, history: History, now: Instant) -> Past:
-    """What a journal tells of a job; a history that is empty is filled with it."""
+    """Return what a journal has of a job; an empty history is filled with it."""
     recall(journal, job, engine, history, now)
     return Past(history, journal.last_sizes(job), journal.load_state)
 
@@ -115,10 +115,10 @@ def recall(journal: ReadableJournal, job: str, engine: str, history: History, no
     runs = dict(journal.runs(job)) if spans else {}
     chosen: list[int] = []
     next_s = now
-    # One that ended before it saw anything is no break: it is left out, and the one before it counts.
+    # A run that ended before its first observation is no break: it is skipped, and the run before it counts.
     for number, (first_s, last_s) in reversed(spans.items()):
         run = runs.get(number)
-        # After a longer break the job may be another one, and its readings would tell of the old one.
+        # After a longer break it may be another job, and the readings would be those of the old one.
         if run is None or (run.engine, run.operators) != (engine, history.operators):
             break
         if not 0 <= next_s - last_s <= LONGEST_BREAK_S:
@@ -134,12 +134,12 @@ def recall(journal: ReadableJournal, job: str, engine: str, history: History, no
 
 
 def in_order(entry: Observation | Decision | Receipt) -> Instant:
-    """What entries of a journal are to be sorted by, to be as they were made: a loop observes, then decides."""
+    """Return the sort key that restores the order of journal entries: a loop observes, then decides."""
     return entry.at_s if isinstance(entry, Observation) else entry.at_s + CLOCKS_AGREE_S
 
 
 def remember(history: History, entry: Observation | Decision) -> None:
-    """Add what an earlier loop saw or decided, as if this one had been there."""
+    """Add an observation or a decision of an earlier loop as if it were this one's."""
     if isinstance(entry, Observation):
         history.observe(entry)
     elif entry.role is Role.ACTING:

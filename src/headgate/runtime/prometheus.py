@@ -3,8 +3,8 @@
     metrics={"cpu": Prometheus('avg(rate(container_cpu_usage_seconds_total{pod=~"$operator.*"}[1m]))',
                                url="http://127.0.0.1:9090")}
 
-Decisions do not wait for Prometheus: it is asked on a thread, and the newest answer counts as long as it is fresh. One
-that is older, an empty answer and NaN are no reading. ``$operator`` in a query stands for the operator's name.
+Decisions do not wait for Prometheus: a thread queries it, and the newest answer counts while it is fresh. An older
+answer, an empty one and NaN are no reading. ``$operator`` in a query stands for the operator's name.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class _Answer:
 
 
 class _State:
-    """The newest answers by operator, and who is being asked just now."""
+    """The newest answers by operator, and the queries that are running."""
 
     def __init__(self) -> None:
         self._answers: dict[str, _Answer] = {}
-        self._asked_s: dict[str, float] = {}
+        self._queried_s: dict[str, float] = {}
         self._running: dict[str, Future[_Answer]] = {}
         self._lock = threading.Lock()
 
@@ -61,13 +61,13 @@ class _State:
                 self._answers[operator] = running.result()
                 del self._running[operator]
                 running = None
-            if running is None and now() - self._asked_s.get(operator, -math.inf) >= every_s:
+            if running is None and now() - self._queried_s.get(operator, -math.inf) >= every_s:
                 running = self._running[operator] = _threads().submit(ask, operator)
-                self._asked_s[operator] = now()
+                self._queried_s[operator] = now()
             known = self._answers.get(operator)
         if known is not None or running is None:
             return known
-        # The first time there is nothing to go on with until the answer is there.
+        # Only the first query is waited for, because there is no earlier answer to use.
         try:
             return running.result(patience_s)
         except TimeoutError:
@@ -79,10 +79,10 @@ class Prometheus:
     """The answer to a PromQL query, one number or one per series; a rule's aggregation makes one of several.
 
     - ``url``: where Prometheus answers; its path, if any, comes before ``/api/v1/query``
-    - ``every``: how often it is asked, at most
-    - ``stale_after``: an answer that is older does not count
+    - ``every``: the shortest time between two queries
+    - ``stale_after``: an older answer does not count
     - ``timeout``: how long an answer may take; only the first one is waited for
-    - ``token_file``: a file with a bearer token, read anew for each query
+    - ``token_file``: a file with a bearer token, read again for each query
     """
 
     query: str
@@ -134,12 +134,12 @@ class Prometheus:
                 body = answer.read(LONGEST_ANSWER + 1)
         except HTTPError as error:
             with error:
-                raise EngineError(f"Prometheus refused {query!r}: {_told(error.read(LONGEST_ANSWER))}") from error
+                raise EngineError(f"Prometheus refused {query!r}: {_reason(error.read(LONGEST_ANSWER))}") from error
         except (OSError, URLError) as error:
             reason = getattr(error, "reason", error)
-            raise EngineError(f"Prometheus at {self.url} cannot be asked: {cause_of(reason)}.") from error
+            raise EngineError(f"Prometheus at {self.url} cannot be queried: {cause_of(reason)}.") from error
         if len(body) > LONGEST_ANSWER:
-            raise EngineError(f"Prometheus answered {query!r} with more than {LONGEST_ANSWER} bytes; ask for less.")
+            raise EngineError(f"Prometheus answered {query!r} with more than {LONGEST_ANSWER} bytes; query for less.")
         try:
             return json.loads(body)["data"]
         except (ValueError, KeyError, TypeError) as error:
@@ -148,23 +148,23 @@ class Prometheus:
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """Two for all queries of this process: a Prometheus that hangs must not take a thread per job."""
+    """Return two threads for all queries of this process: a Prometheus that hangs must not take a thread per job."""
     return ThreadPoolExecutor(2, thread_name_prefix="headgate-prometheus")
 
 
 def _values(data: Any) -> list[float] | None:
-    """The numbers of an answer; those that are not are left out."""
+    """Return the numbers of an answer without NaN, or ``None`` if there are none."""
     try:
         found = [data["result"]] if data["resultType"] == "scalar" else [series["value"] for series in data["result"]]
         numbers = [float(value) for _, value in found]
     except (KeyError, TypeError, ValueError) as error:
-        told = "Prometheus gave an answer that is not a number; ask for a scalar or an instant vector."
-        raise EngineError(told) from error
+        message = "Prometheus gave an answer that is not a number; query for a scalar or an instant vector."
+        raise EngineError(message) from error
     return [number for number in numbers if not math.isnan(number)] or None
 
 
-def _told(body: bytes) -> str:
-    """What Prometheus says is wrong with a query."""
+def _reason(body: bytes) -> str:
+    """Return what Prometheus says is wrong with a query."""
     try:
         return str(json.loads(body)["error"])
     except (ValueError, KeyError, TypeError):

@@ -80,7 +80,7 @@ def _mistakes_in(part: str, given: Mapping[str, str], kind: type[Settings], owne
 
 
 def read_settings(path: Path) -> ChosenSettings:
-    """The settings in a file; raises an ``InputError`` with everything that is wrong with it."""
+    """Return the settings in a file; an ``InputError`` reports everything that is wrong with it."""
     return documents.read(documents.read_text(path, "settings file"), SettingsForm, str(path), path.parent)
 
 
@@ -89,7 +89,7 @@ def with_settings_file(
     settings: Mapping[str, object] | str | Path | None,
     guards: Mapping[str, object] | None,
 ) -> tuple[str | PolicyMaker | None, Mapping[str, object] | None, Mapping[str, object] | None]:
-    """The policy, its settings and its guards, where a file may give all three; guards given as well come first."""
+    """Return policy, settings and guards, from a settings file if one is named; ``guards`` take precedence."""
     if settings is None or isinstance(settings, Mapping):
         return policy, settings, guards
     path = Path(settings)

@@ -1,4 +1,4 @@
-"""A policy on a simulated job: the same loop as live, in virtual time.
+"""Run a policy on a simulated job: the same loop as live, in virtual time.
 
 >>> from headgate.core.objective import parse_objective
 >>> from headgate.workloads import parse_workload
@@ -49,17 +49,17 @@ DEFAULT_INTERVAL_S = 5.0
 MOST_OBSERVATIONS = 250_000
 """Two weeks of the usual interval: of longer runs, plots and series have fewer points."""
 REPORT_EVERY_S = 0.1
-"""How often, in real time, a run tells how far it is."""
+"""How often, in real time, a run reports its progress."""
 Progress: TypeAlias = Callable[[float], None]
-"""Is told now and then what share of the run is done, from 0 to 1."""
+"""Called now and then with the share of the run that is done, from 0 to 1."""
 
 
 @dataclass(frozen=True)
 class SimulationResult:
-    """What a simulated run saw, decided and came to."""
+    """The observations, the decisions and the figures of a simulated run."""
 
     run: Mapping[str, JSON]
-    """What was run, with what."""
+    """What was run, and its settings."""
     record: RunRecord
     state: Mapping[str, JSON]
     """What the policy had learned by the end."""
@@ -130,9 +130,9 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     - ``settings`` of the policy and ``guards`` of the stabilisers, as plain values
     - ``seed``: of the policy's randomness and the model's noise
     - ``state``: what the policy has learned before (``SimulationResult.state``, or any snapshot of it)
-    - ``shadows``: policies that decide beside it, on what it sees, and never act
-    - ``mode``: ``act``, or ``recommend``: everything is decided and told, and the job stays as it is
-    - ``journal``: keeps everything that was seen, decided and learned
+    - ``shadows``: policies that decide on the same window and never act
+    - ``mode``: ``act``, or ``recommend``: everything is decided and reported, and the job keeps its size
+    - ``journal``: where observations, decisions and learned state are written
     - ``watch_files``: pick up edits of a rule file during the run, as a live loop does; the same arguments may then
       give another run
     """
@@ -201,7 +201,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
         final = loop.history.observations[-1]
         record(final, None)
         record.truth = dataclasses.replace(kernel.course("job"), sizes=engine.sizes("job"))
-        loop.saw(final)
+        loop.journal_observation(final)
         loop.save_state()
         loop.note("stopped", f"after {seconds:g} simulated seconds")
     finally:
@@ -219,7 +219,7 @@ def fixed_size_comparison(
     model: Model = "queue",
     interval_s: float = DEFAULT_INTERVAL_S,
 ) -> dict[int, Summary]:
-    """What a load would have come to on fixed sizes, simulated with a measured service rate."""
+    """Return the figures of a load on fixed sizes, simulated with a measured service rate."""
     return {
         size: simulate(
             "static",
@@ -242,7 +242,7 @@ def _run(
     cycles = math.ceil(round(seconds / interval_s, 9))
     reported_s = -math.inf
     for cycle in range(cycles):
-        # By the clock: a hundredth of a long run, or a single cycle of one that seldom decides, may take minutes.
+        # By time and not by cycles: a hundredth of a long run, or one cycle with a long interval, may take minutes.
         if progress is not None and (now_s := time.monotonic()) - reported_s >= REPORT_EVERY_S:
             progress(cycle / cycles)
             reported_s = now_s
@@ -264,7 +264,7 @@ def _kernel(
     readings: str,
     seed: int,
 ) -> QueueNetwork | MicroBatchJob:
-    """The job of a model."""
+    """Return the simulated job of a model."""
     late_after_s = objective.slo.bound_s if isinstance(objective.slo, LatencySlo) else None
     if model == "queue":
         if work is not None:
@@ -284,7 +284,7 @@ def _kernel(
 
 
 def micro_batch(model: Model) -> MicroBatch:
-    """How the batches of a model behave that has some."""
+    """Return how the batches of a model with batches behave."""
     if isinstance(model, MicroBatch):
         return model
     if model != "micro-batch":

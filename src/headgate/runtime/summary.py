@@ -1,7 +1,7 @@
-"""What a run came to, live or simulated: figures by records and by time, made from the course of the run.
+"""The figures of a run, live or simulated, by records and by time, computed from the course of the run.
 
-A simulated run is scored on what truly happened, whatever its readings said and however often anybody looked. A live
-one is scored on what its engine counted (``counted.py``). What was never known is ``None``.
+A simulated run is scored on what truly happened, whatever its readings said and however often it was observed. A live
+run is scored on what its engine counted (``counted.py``). What was never known is ``None``.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ FORMAT_VERSION = 3
 """Of the report as plain data. 2: scored on records and on what truly happened; before, on readings. 3: with the error
 budget, and what was paid."""
 MOST_BATCHES = 500_000
-"""So many batches are kept at most where observations are bounded: four weeks of a trigger of 5 s."""
+"""The most batches that are retained where observations are bounded: four weeks of a trigger of 5 s."""
 _DECISIONS_SHARE = 5
-"""For so many observations one decision is kept at most."""
+"""Observations per decision, at least, in what is retained."""
 _DIGITS = 6
 """Decimals of the numbers in a report: a microsecond, a millionth of a record."""
 
@@ -42,8 +42,8 @@ class Summary:
     late_records_pct: float | None
     """Share of the records whose result came, or is still to come, later than the bound; of a latency objective."""
     qos_pct: float | None
-    """Share of the time in which the job kept up: what it gets through while busy is at least what arrives, or nothing
-    waits (imai eq. 22)."""
+    """Share of the time in which the job was not behind: its throughput while busy is at least the arrival rate, or
+    nothing waits (imai eq. 22)."""
     mean_instances: float
     """Ready instances, averaged over time."""
     instance_seconds: float
@@ -65,7 +65,7 @@ class Summary:
 
 
 def summarise(course: Course, decisions: Sequence[Decision], objective: Objective, operator: str = "job") -> Summary:
-    """The summary of one operator's run."""
+    """Return the summary of one operator's run."""
     slo = objective.slo_of(operator)
     violated = violated_parts(course, objective, operator)
     late = course.late_share(slo.bound_s) if isinstance(slo, LatencySlo) else None
@@ -87,7 +87,7 @@ def summarise(course: Course, decisions: Sequence[Decision], objective: Objectiv
 
 
 def _rescales(decisions: Sequence[Decision], operator: str) -> int:
-    """Decisions that changed the size."""
+    """Count the decisions that changed the size."""
     return sum(
         decision.verdicts[operator].change != 0
         for decision in decisions
@@ -96,15 +96,15 @@ def _rescales(decisions: Sequence[Decision], operator: str) -> int:
 
 
 def violated_parts(course: Course, objective: Objective, operator: str = "job") -> Rows | None:
-    """From and to, where what is asked of an operator was violated; parts may overlap."""
+    """Return the spans in which the objective of an operator was violated; they may overlap."""
     violated = _violated(course, objective.slo_of(operator))
-    # Who allows a job to have no instances allows it to be idle; what waits too long for one is violated all the same.
+    # An objective that allows no instances allows idling; records that then wait too long violate it all the same.
     powerless = course.without_capacity if objective.min_instances > 0 else course.without_capacity[:0]
     return None if violated is None else np.concatenate([violated, powerless])
 
 
 def _violated(course: Course, slo: Slo) -> Rows | None:
-    """From and to, where an objective was violated."""
+    """Return the spans in which an objective was violated."""
     match slo:
         case LatencySlo(bound_s=bound_s):
             return None if course.waits is None else above(course.waits, bound_s)
@@ -120,12 +120,12 @@ def _violated(course: Course, slo: Slo) -> Rows | None:
 
 
 UNDECIDED = frozenset({"no-data", "no-model", "no-reading-yet", "no-rules"})
-"""Codes of holds by which a policy says that it has nothing to go by."""
+"""Codes of holds of a policy that lacks what it decides by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """How long a policy had nothing to go by."""
+    """How long a policy lacked what it decides by."""
 
     reason: str
     until_s: float | None
@@ -133,16 +133,16 @@ class Undecided:
 
 
 class RunRecord:
-    """Keeps what a report needs of a run. It is a watcher: add it to a loop's ``watchers``.
+    """Records what a report needs of a run. It is a watcher: add it to a loop's ``watchers``.
 
     ``truth`` is what truly happened, where that is known.
 
-    Of the decisions it keeps those that changed a size, and the first of each row of equal ones that recommended one,
-    or in which a guard stopped or altered what the policy proposed. A journal keeps them all.
+    Of the decisions it retains those that changed a size, and the first of each row of equal ones that recommended a
+    change, or in which a guard stopped or altered the proposal. A journal has them all.
 
-    Of more observations than ``most``, or with more than ``most_batches`` in them, every other one is let go, as often
-    as it takes: a run may last for years, and what is scored is the truth, which does not depend on them. So are
-    decisions beyond a fifth of that.
+    With more observations than ``most``, or more than ``most_batches`` batches in them, every other observation is
+    dropped, as often as necessary: a run may last for years, and what is scored is the truth, which does not depend on
+    them. Decisions beyond a fifth of that number are dropped likewise.
     """
 
     def __init__(
@@ -159,21 +159,21 @@ class RunRecord:
         self._most = most
         self._most_batches = most_batches
         self._batches = 0
-        """How many there are in the observations that are kept."""
+        """How many the retained observations have."""
         self.observations: list[Observation] = []
         self.decisions: list[Decision] = []
-        self._rescales_let_go = 0
+        self._rescales_dropped = 0
         self._altered: tuple[int, int, str] | None = None
         self._why_undecided: str | None = None
         self._decided_s: float | None = None
         self._counted = 0
-        """Observations that the budget and the purse have counted: they do so when they are asked."""
+        """Observations that the budget and the purse have counted; they count when they are read."""
         self._budget = BudgetKeeper(objective.slo_of(operator))
         self._purse = purse_of(objective, (operator,))
 
     def __call__(self, observation: Observation | None, decision: Decision | None) -> None:
         if observation is not None:
-            self._keep(observation)
+            self._retain(observation)
         verdict = None if decision is None else decision.verdicts.get(self.operator)
         if decision is None or verdict is None:
             return
@@ -190,11 +190,11 @@ class RunRecord:
         if (verdict.change != 0 and not is_advice) or altered not in (None, self._altered):
             self.decisions.append(decision)
             if self._most is not None and len(self.decisions) > max(3, self._most // _DECISIONS_SHARE):
-                self._rescales_let_go += _rescales(self.decisions[1:-1:2], self.operator)
+                self._rescales_dropped += _rescales(self.decisions[1:-1:2], self.operator)
                 del self.decisions[1:-1:2]
         self._altered = altered
 
-    def _keep(self, observation: Observation) -> None:
+    def _retain(self, observation: Observation) -> None:
         self.observations.append(observation)
         if self._most is None:
             return
@@ -209,13 +209,13 @@ class RunRecord:
         return self.observations[0].at_s if self.observations else 0.0
 
     def undecided(self) -> Undecided | None:
-        """How long the policy could not decide, and why; ``None`` where it could from the start."""
+        """Return how long the policy could not decide, and why; ``None`` if it could from the start."""
         if self._why_undecided is None:
             return None
         return Undecided(self._why_undecided, None if self._decided_s is None else self._decided_s - self.start_s)
 
     def standing(self) -> Standing:
-        """How the error budget of this run stands by what was read, and what it has cost."""
+        """Return the state of the error budget by the readings, and the cost."""
         self._count()
         at_s = self.observations[-1].at_s if self.observations else 0.0
         budget = self._budget.budget(at_s)
@@ -225,7 +225,7 @@ class RunRecord:
         )
 
     def _thin_out(self) -> None:
-        self._count()  # Budgets have seen them all.
+        self._count()  # Budgets count every observation.
         del self.observations[1:-1:2]
         self._counted = len(self.observations)
         self._batches = sum(len(sample.batches) for seen in self.observations for sample in seen.samples.values())
@@ -241,10 +241,10 @@ class RunRecord:
     def summary(self) -> Summary:
         course = self.truth or course_of(self.observations, self.operator)
         made = summarise(course, self.decisions, self.objective, self.operator)
-        return dataclasses.replace(made, rescales=made.rescales + self._rescales_let_go)
+        return dataclasses.replace(made, rescales=made.rescales + self._rescales_dropped)
 
     def series(self) -> list[dict[str, JSON]]:
-        """One point per observation: rates per second, times in seconds from the start.
+        """Return one point per observation: rates per second, times in seconds from the start.
 
         The latency of a point is the longest that any record waited since the point before it.
         """
@@ -261,7 +261,7 @@ class RunRecord:
         ]
 
     def decision_rows(self) -> list[dict[str, JSON]]:
-        """The decisions that were kept, with why."""
+        """Return the retained decisions with their reasons."""
         return [
             {
                 "t": _rounded(decision.at_s - self.start_s),
@@ -272,7 +272,7 @@ class RunRecord:
         ]
 
     def to_json(self, run: Mapping[str, JSON]) -> dict[str, JSON]:
-        """The whole report as plain data; ``run`` says what was run, with what."""
+        """Return the whole report as plain data; ``run`` says what was run, and its settings."""
         return {
             "version": FORMAT_VERSION,
             "run": dict(run),
@@ -284,7 +284,7 @@ class RunRecord:
 
 
 def _points(observations: Sequence[Observation], operator: str) -> Iterator[tuple[float, Sample | None, Instances]]:
-    """The time, the newest reading and the size of each observation that knows the size."""
+    """Yield the time, the newest reading and the size of each observation that knows the size."""
     newest: Sample | None = None
     for observation in observations:
         newest = observation.samples.get(operator, newest)
@@ -313,7 +313,7 @@ def _verdict_row(verdict: Verdict) -> dict[str, JSON]:
 
 
 def _all_rounded(value: JSON) -> JSON:
-    """Plain data whose numbers JSON can hold."""
+    """Return plain data whose numbers JSON can represent."""
     if isinstance(value, Mapping):
         return {name: _all_rounded(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -322,5 +322,5 @@ def _all_rounded(value: JSON) -> JSON:
 
 
 def _rounded(value: float | None) -> float | None:
-    """A number that JSON can hold: what is infinite or not a number becomes ``None``."""
+    """Return a number that JSON can represent: infinity and NaN become ``None``."""
     return round(value, _DIGITS) if value is not None and math.isfinite(value) else None

@@ -15,7 +15,7 @@ from headgate.core.errors import InputError
 from headgate.runtime.exposition.families import ALL_FAMILIES, FAMILIES, Exposition
 from tests.runtime.exposition.reported_job import INTERVAL_S, ReportedJob
 
-Told = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+Figures = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def job(tmp_path: Path) -> Iterator[ReportedJob]:
     job.close()
 
 
-def told(exposition: Exposition) -> Told:
+def figures_of(exposition: Exposition) -> Figures:
     page, content_type = exposition.text()
     assert content_type.startswith("text/plain")
     return {
@@ -35,7 +35,7 @@ def told(exposition: Exposition) -> Told:
     }
 
 
-def value(found: Told, name: str, **labels: str) -> float:
+def value(found: Figures, name: str, **labels: str) -> float:
     return found[name, tuple(sorted(labels.items()))]
 
 
@@ -49,7 +49,7 @@ def test_names_follow_the_conventions(family: object) -> None:
     assert text[0].islower() or text[0] == "1"
 
 
-def test_every_family_is_told_of_a_job_that_has_it_all(job: ReportedJob) -> None:
+def test_a_job_with_all_features_exposes_every_family(job: ReportedJob) -> None:
     job.step(60)
     job.engine.reporting = False
     job.step()
@@ -58,7 +58,7 @@ def test_every_family_is_told_of_a_job_that_has_it_all(job: ReportedJob) -> None
     job.step()
     exposition = Exposition()
     exposition.add(job.figures)
-    names = {name for name, _ in told(exposition)}
+    names = {name for name, _ in figures_of(exposition)}
     assert {family.name for family in FAMILIES} <= names
     assert "process_resident_memory_bytes" in names
 
@@ -67,7 +67,7 @@ def test_decisions_sizes_budget_and_money_are_those_of_the_job(job: ReportedJob)
     job.step(60)
     exposition = Exposition()
     exposition.add(job.figures)
-    found = told(exposition)
+    found = figures_of(exposition)
     of_job, of_operator = {"job": "clicks"}, {"job": "clicks", "operator": "job"}
     decisions = sum(value for (name, _), value in found.items() if name == "headgate_decisions_total")
     assert decisions == value(found, "headgate_ticks_total", **of_job) == 60
@@ -88,23 +88,23 @@ def _build() -> dict[str, str]:
     return {"version": __version__, "python": platform.python_version()}
 
 
-def test_a_reading_that_is_missing_is_counted_and_not_told_as_zero(job: ReportedJob) -> None:
+def test_a_reading_that_is_missing_is_counted_and_not_exposed_as_zero(job: ReportedJob) -> None:
     exposition = Exposition()
     exposition.add(job.figures)
     job.engine.reporting = False
     job.step(3)
-    found = told(exposition)
+    found = figures_of(exposition)
     assert value(found, "headgate_missing_readings_total", job="clicks", operator="job", metric="sample") == 3
     assert not [name for name, _ in found if name in ("headgate_backlog_records", "headgate_latency_seconds")]
 
 
-def test_a_job_that_is_gone_is_told_of_no_more(job: ReportedJob) -> None:
+def test_a_removed_job_is_no_longer_exposed(job: ReportedJob) -> None:
     exposition = Exposition()
     exposition.add(job.figures)
     job.step()
-    assert any(name.startswith("headgate_ticks") for name, _ in told(exposition))
+    assert any(name.startswith("headgate_ticks") for name, _ in figures_of(exposition))
     exposition.remove("clicks")
-    assert not any(name.startswith("headgate_ticks") for name, _ in told(exposition))
+    assert not any(name.startswith("headgate_ticks") for name, _ in figures_of(exposition))
 
 
 def test_the_page_is_on_loopback_and_gone_when_it_is_closed(job: ReportedJob) -> None:

@@ -23,14 +23,14 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def told_of(folder: Path, steps: int) -> None:
-    """A job that is told of by the variables, for some cycles."""
+def run_exposed(folder: Path, steps: int) -> None:
+    """Run a job for some cycles, exposed as the variables say."""
     job = ReportedJob(folder)
-    telling = expose(job.loop, 10.0, job.journal, None)
+    exposure = expose(job.loop, 10.0, job.journal, None)
     for cycle in range(steps):
         job.step()
-        telling.ticked(10.0 * cycle, 10.0 * cycle + 1, 10.0 * cycle + 2)
-    telling.close()
+        exposure.ticked(10.0 * cycle, 10.0 * cycle + 1, 10.0 * cycle + 2)
+    exposure.close()
     job.close()
 
 
@@ -39,21 +39,21 @@ def test_spans_and_figures_reach_a_collector(tmp_path: Path, monkeypatch: pytest
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-team=streams")
         monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test")
-        told_of(tmp_path, 20)
+        run_exposed(tmp_path, 20)
     traces = [
         ExportTraceServiceRequest.FromString(body) for path, body, _ in collector.received if path == "/v1/traces"
     ]
-    spans = [span for one in traces for rs in one.resource_spans for ss in rs.scope_spans for span in ss.spans]
+    spans = [span for request in traces for rs in request.resource_spans for ss in rs.scope_spans for span in ss.spans]
     assert [span.name for span in spans] == ["headgate.cycle"] * 20
     assert (spans[3].start_time_unix_nano, spans[3].end_time_unix_nano) == (31_000_000_000, 32_000_000_000)
-    verdict = {one.key: one.value for one in spans[3].events[0].attributes}
+    verdict = {attribute.key: attribute.value for attribute in spans[3].events[0].attributes}
     assert verdict["operator"].string_value == "job"
     assert verdict["target"].int_value == 3
     figures = [body for path, body, _ in collector.received if path == "/v1/metrics"]
-    sent = [one for body in figures for one in ExportMetricsServiceRequest.FromString(body).resource_metrics]
-    resource = {one.key: one.value.string_value for one in sent[0].resource.attributes}
+    parts = [part for body in figures for part in ExportMetricsServiceRequest.FromString(body).resource_metrics]
+    resource = {attribute.key: attribute.value.string_value for attribute in parts[0].resource.attributes}
     assert (resource["service.name"], resource["deployment.environment"]) == ("headgate", "test")
-    metrics = {metric.name: metric for one in sent for scope in one.scope_metrics for metric in scope.metrics}
+    metrics = {metric.name: metric for part in parts for scope in part.scope_metrics for metric in scope.metrics}
     assert metrics["headgate_ticks_total"].sum.is_monotonic
     assert metrics["headgate_ticks_total"].sum.data_points[0].as_double == 20
     assert metrics["headgate_latency_seconds"].unit == "s"
@@ -78,17 +78,17 @@ def test_the_variables_say_what_is_sent(
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
-        told_of(tmp_path, 2)
+        run_exposed(tmp_path, 2)
     assert {path for path, _, _ in collector.received} == paths
 
 
 def test_without_variables_nothing_is_sent_and_nothing_is_watched(tmp_path: Path) -> None:
     job = ReportedJob(tmp_path)
     watchers = len(job.loop.watchers)
-    telling = expose(job.loop, 10.0, job.journal, None)
-    assert isinstance(telling, JobExposure)
-    assert (telling.url, len(job.loop.watchers)) == (None, watchers)
-    telling.close()
+    exposure = expose(job.loop, 10.0, job.journal, None)
+    assert isinstance(exposure, JobExposure)
+    assert (exposure.url, len(job.loop.watchers)) == (None, watchers)
+    exposure.close()
     job.close()
 
 

@@ -171,7 +171,7 @@ def test_what_was_refused_once_is_not_advised_again() -> None:
     assert watched.advised == []
 
 
-def test_stages_are_looked_at_once_for_each_observation() -> None:
+def test_stages_are_read_once_for_each_observation() -> None:
     looks: list[int] = []
     watched = Watched(times=SLOW, caps=False)
     watched.advisor._work = looks.append

@@ -15,14 +15,14 @@ def test_waits_double_up_to_the_longest() -> None:
 
 def test_waits_vary_within_the_jitter_and_are_the_same_for_the_same_seed() -> None:
     restarts = Restarts(first_s=1.0, longest_s=1.0, jitter=0.25, most_in_a_row=None)
-    one, other, another = (Backoff(restarts, seed) for seed in (7, 7, 8))
-    waits_s = [one.next_s() for _ in range(50)]
-    assert waits_s == [other.next_s() for _ in range(50)]
-    assert waits_s != [another.next_s() for _ in range(50)]
+    first, same, other = (Backoff(restarts, seed) for seed in (7, 7, 8))
+    waits_s = [first.next_s() for _ in range(50)]
+    assert waits_s == [same.next_s() for _ in range(50)]
+    assert waits_s != [other.next_s() for _ in range(50)]
     assert 0.75 <= min(waits_s) < max(waits_s) <= 1.25
 
 
-def test_a_finished_batch_begins_the_count_anew() -> None:
+def test_a_finished_batch_resets_the_count() -> None:
     waits = Backoff(Restarts(first_s=1.0, jitter=0.0, most_in_a_row=2))
     for _ in range(5):
         waits.next_s()

@@ -26,7 +26,7 @@ def batches(times: BatchCapModel, sizes: list[tuple[float, int]], *, warming: bo
 TRUTH = BatchCapModel(overhead_s=0.6, instance_s_per_record=0.004)
 
 
-def test_what_a_batch_and_what_a_record_costs_are_told_apart() -> None:
+def test_the_costs_of_a_batch_and_of_a_record_are_separated() -> None:
     learned = learn_times(batches(TRUTH, [(100, 1), (400, 1), (900, 2), (1600, 4)]))
     assert learned is not None
     assert learned.overhead_s == pytest.approx(0.6)
@@ -57,8 +57,8 @@ def test_a_light_load_comes_to_a_large_limit_in_two_steps() -> None:
 
 @pytest.mark.parametrize("warming", [True, False])
 def test_batches_that_are_not_typical_do_not_count(*, warming: bool) -> None:
-    told = learn_times(batches(TRUTH, [(100, 1), (200, 1), (300, 1)], warming=warming))
-    assert (told is None) is warming
+    times = learn_times(batches(TRUTH, [(100, 1), (200, 1), (300, 1)], warming=warming))
+    assert (times is None) is warming
 
 
 def test_empty_batches_tell_nothing() -> None:

@@ -10,7 +10,7 @@ WRAPPED = "[STREAM_FAILED] Query [id = 1, runId = 2] ended with exception: {} SQ
 
 
 @pytest.mark.parametrize(
-    ("said", "why", "can_heal"),
+    ("message", "why", "can_heal"),
     [
         (
             "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does not host this topic",
@@ -49,10 +49,10 @@ WRAPPED = "[STREAM_FAILED] Query [id = 1, runId = 2] ended with exception: {} SQ
         ("ValueError: something nobody has seen before", "it failed", True),
     ],
 )
-def test_what_spark_says_tells_whether_a_restart_can_heal_it(said: str, why: str, *, can_heal: bool) -> None:
-    failure = classify_failure(WRAPPED.format(said))
+def test_sparks_message_decides_whether_a_restart_can_heal_it(message: str, why: str, *, can_heal: bool) -> None:
+    failure = classify_failure(WRAPPED.format(message))
     assert (failure.why, failure.can_heal) == (why, can_heal)
-    assert said[:40] in str(failure)
+    assert message[:40] in str(failure)
 
 
 def test_a_full_disk_counts_though_the_job_was_aborted_by_it() -> None:
@@ -64,8 +64,8 @@ def test_a_full_disk_counts_though_the_job_was_aborted_by_it() -> None:
 
 def test_only_the_line_that_tells_is_given_and_not_too_much_of_it() -> None:
     failure = classify_failure(f"a first line\n  {'x' * 1000}\n")
-    assert failure.said == "a first line"
-    assert len(classify_failure("x" * 1000).said) == LONGEST + 1
+    assert failure.message == "a first line"
+    assert len(classify_failure("x" * 1000).message) == LONGEST + 1
 
 
 CREATED = (
@@ -73,12 +73,12 @@ CREATED = (
 )
 
 
-def test_of_a_traceback_the_last_line_is_told() -> None:
+def test_the_last_line_of_a_traceback_is_reported() -> None:
     failure = classify_failure(CREATED + '  File "a.py", line 3, in make\nValueError: no such key\n')
     assert str(failure) == "the query is not valid (ValueError: no such key)"
 
 
-def test_another_python_in_spark_is_told_with_what_to_do() -> None:
+def test_another_python_in_spark_is_reported_with_what_to_do() -> None:
     failure = classify_failure(CREATED + "ModuleNotFoundError: No module named 'headgate'\n")
     assert "PYSPARK_PYTHON" in str(failure)
     assert "No module named 'headgate'" in str(failure)

@@ -34,4 +34,4 @@ def test_a_file_that_cannot_be_used_is_as_good_as_none(tmp_path: Path, text: str
 def test_where_it_cannot_be_written_nothing_else_is_harmed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").touch()
     LearnedFile(tmp_path / "file" / "checkpoint").write(Plan(700, 8), Pauses())
-    assert "is not kept" in caplog.text
+    assert "is not saved" in caplog.text

@@ -1,4 +1,4 @@
-"""Whoever waits for a managed query hears of its end, also when the driver is gone."""
+"""Waiting for a managed query returns at its end, also when the driver is gone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Unreachable:
         raise ConnectionRefusedError("the driver is gone")
 
 
-def test_the_end_is_told_when_the_autoscaler_cannot_be_stopped() -> None:
+def test_waiting_ends_when_the_autoscaler_cannot_be_stopped() -> None:
     """After Ctrl-C, `headgate app run` waited for ever."""
     unused: Any = None
     supervisor: Any = GivenUp()

@@ -94,8 +94,8 @@ def test_a_kill_within_sparks_part_is_ended_by_the_next_start(spark: Spark, dies
     with pytest.raises(Killed):
         process(spark).change(4, now=0.0)
     spark.dies_after = None
-    told = process(spark).recover()
-    assert "4 state partitions" in told
+    recovered = process(spark).recover()
+    assert "4 state partitions" in recovered
     assert Checkpoint(spark.checkpoint).state_partitions == 4
     assert Checkpoint(spark.checkpoint).is_settled
     assert_nothing_left(spark)

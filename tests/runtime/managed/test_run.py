@@ -12,7 +12,7 @@ from headgate.core.errors import HeadgateError
 
 
 class NoSession:
-    """Whoever uses it has gone too far."""
+    """Fails any test that uses it."""
 
     @property
     def sparkContext(self) -> Any:  # noqa: N802 - Spark's name
@@ -24,7 +24,7 @@ def no_build(spark: object, plan: headgate.Plan) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"partitions": (0, 8)}, r"\(0, 8\)"),
         ({"partitions": (8, 2)}, r"\(8, 2\)"),
@@ -39,8 +39,10 @@ def no_build(spark: object, plan: headgate.Plan) -> Any:
         ({"scale": False, "journal": "run.db"}, "journal"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_what_was_given(wrong: dict[str, Any], told: str, tmp_path: Path) -> None:
+def test_unusable_arguments_are_refused_with_the_value_received(
+    wrong: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     arguments: dict[str, Any] = {"checkpoint": tmp_path / "checkpoint", "spark": NoSession()} | wrong
-    with pytest.raises(HeadgateError, match=told):
+    with pytest.raises(HeadgateError, match=message):
         headgate.run(no_build, **arguments)
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""A query is kept running, and its plan changed between two batches: on a stand-in for Spark."""
+"""A query is restarted after failures, and its plan changed between two batches: on a stand-in for Spark."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Bench:
         self.query = Query(self.clock)
         self.state = State(self.query)
         self.advice = Advice()
-        self.told: list[tuple[str, str, Mapping[str, Number]]] = []
+        self.reported: list[tuple[str, str, Mapping[str, Number]]] = []
         self.lacks = ""
         self.is_ending = False
         self.supervisor = QuerySupervisor(
@@ -114,7 +114,7 @@ class Bench:
             Plan(1000, 2),
             self.clock,
             backoff=Backoff(restarts or Restarts(first_s=2.0, longest_s=8.0, jitter=0.0)),
-            tell=self.tell,
+            report=self.tell,
             pauses=Pauses(),
             repartitioning=self.state,
             advisor=self.advice,
@@ -126,11 +126,11 @@ class Bench:
     def tell(
         self, kind: str, detail: str, numbers: Mapping[str, Number] = NO_NUMBERS, severity: Severity = Severity.INFO
     ) -> None:
-        self.told.append((kind, detail, numbers))
+        self.reported.append((kind, detail, numbers))
 
     @property
     def kinds(self) -> list[str]:
-        return [kind for kind, _, _ in self.told]
+        return [kind for kind, _, _ in self.reported]
 
     def tend(self, seconds: float = 0.0, step_s: float = 0.5) -> None:
         """Look once, and then every half second for a while."""
@@ -164,7 +164,7 @@ def test_a_failure_that_can_heal_is_followed_by_restarts_with_growing_waits() ->
             bench.tend(0.5)
         started_s.append(bench.clock.now() - failed_s)
     assert started_s == pytest.approx([2.0, 4.0, 8.0, 8.0], abs=0.6)
-    assert "the broker does not answer" in bench.told[1][1]
+    assert "the broker does not answer" in bench.reported[1][1]
     assert bench.supervisor.restarts == 4
 
 
@@ -178,7 +178,7 @@ def test_a_finished_batch_makes_the_next_wait_short_again() -> None:
     bench.tend()
     bench.query.fail(BROKER_AWAY)
     bench.tend()
-    assert bench.told[-1][2]["wait_s"] == 2.0
+    assert bench.reported[-1][2]["wait_s"] == 2.0
 
 
 def test_what_cannot_heal_ends_it_with_one_sentence() -> None:
@@ -213,7 +213,7 @@ GONE = EngineGoneError("the Spark driver does not answer any more: [Errno 111] C
 
 
 @pytest.mark.parametrize("how", ["gone", "failed", "cannot heal", "ended", "gone at a start", "failed at a start"])
-def test_what_fails_because_its_end_was_asked_for_is_no_failure(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_because_its_end_was_requested_is_not_reported(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     if "start" in how:
         bench.query.fails_to_start = [GONE if how.startswith("gone") else RuntimeError("no driver")]
@@ -231,7 +231,7 @@ def test_what_fails_because_its_end_was_asked_for_is_no_failure(how: str, monkey
     assert [kind for kind in bench.kinds if kind != "query-started"] == ["query-interrupted"]
 
 
-def test_a_look_that_fails_while_its_end_is_asked_for_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_fails_while_it_ends_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench().up()
     bench.is_ending = True
     monkeypatch.setattr(Query, "is_running", property(raising(RuntimeError("half an answer"))), raising=False)
@@ -255,7 +255,7 @@ def test_a_query_that_ends_by_itself_is_not_started_again() -> None:
     assert bench.kinds == ["query-started", "query-ended"]
 
 
-def test_a_full_disk_is_waited_for_and_told_once() -> None:
+def test_a_full_disk_is_waited_for_and_reported_once() -> None:
     bench = Bench().up()
     bench.query.fail("java.io.IOException: No space left on device")
     bench.lacks = "the disk is full"
@@ -274,27 +274,27 @@ def test_a_full_disk_for_hours_does_not_end_it() -> None:
     assert not bench.supervisor.has_ended
 
 
-def test_more_state_partitions_take_one_pause_that_is_expected_measured_and_told() -> None:
+def test_more_state_partitions_take_one_pause_that_is_expected_measured_and_reported() -> None:
     bench = Bench().up()
     wanted = Plan(1000, 8)
-    bench.supervisor.ask(wanted, "held back")
+    bench.supervisor.request(wanted, "held back")
     bench.tend()
     assert bench.query.starts == [Plan(1000, 2), wanted]
     bench.clock.advance(3.0)
     bench.query.first_batch_s = 1.0
     bench.tend()
     assert bench.kinds == ["query-started", "change-begun", "query-restarted", "change-made"]
-    assert bench.told[1][2]["expected_pause_s"] == GUESSED_REPARTITION_S
+    assert bench.reported[1][2]["expected_pause_s"] == GUESSED_REPARTITION_S
     # 4 s for the state, and 3 s until the end of the first batch, which took 1 s of them.
-    assert bench.told[-1][2] == {"expected_pause_s": GUESSED_REPARTITION_S, "pause_s": 6.0}
-    bench.supervisor.ask(Plan(1000, 16), "held back again")
+    assert bench.reported[-1][2] == {"expected_pause_s": GUESSED_REPARTITION_S, "pause_s": 6.0}
+    bench.supervisor.request(Plan(1000, 16), "held back again")
     bench.tend()
-    assert bench.told[-2][2]["expected_pause_s"] == 6.0
+    assert bench.reported[-2][2]["expected_pause_s"] == 6.0
 
 
 def test_a_pause_that_ends_in_a_failure_is_not_learned_from() -> None:
     bench = Bench().up()
-    bench.supervisor.ask(Plan(1000, 8), "held back")
+    bench.supervisor.request(Plan(1000, 8), "held back")
     bench.tend()
     bench.query.fail(BROKER_AWAY)
     bench.tend(60)
@@ -307,7 +307,7 @@ def test_a_pause_that_ends_in_a_failure_is_not_learned_from() -> None:
 def test_a_change_waits_for_the_first_batch_after_a_start() -> None:
     bench = Bench()
     bench.tend()
-    bench.supervisor.ask(Plan(1000, 8), "early")
+    bench.supervisor.request(Plan(1000, 8), "early")
     bench.tend(30)
     assert bench.kinds == ["query-started"]
     bench.query.first_batch_s = 1.0
@@ -320,14 +320,14 @@ def test_a_change_that_cannot_be_made_leaves_the_query_running_as_it_was(obstacl
     bench = Bench().up()
     bench.state.refuses = obstacle == "refused"
     bench.query.ends_in_time = obstacle != "batch-too-long"
-    bench.supervisor.ask(Plan(1000, 8), "held back")
+    bench.supervisor.request(Plan(1000, 8), "held back")
     bench.tend(5)
     assert bench.query.is_running
     assert bench.query.starts == [Plan(1000, 2)] * 2
     assert bench.supervisor.plan == Plan(1000, 2)
     assert "change-made" not in bench.kinds
     bench.query.first_batch_s = 1.0
-    bench.supervisor.ask(Plan(1000, 8), "held back")
+    bench.supervisor.request(Plan(1000, 8), "held back")
     bench.tend(5)
     assert bench.advice.partition_refusals == (obstacle == "refused")
 
@@ -341,7 +341,7 @@ def test_a_limit_is_changed_without_a_restart() -> None:
     assert bench.supervisor.plan.max_records_per_batch == 500
 
 
-def test_a_limit_that_takes_a_restart_is_left_to_be_reckoned_with_anew() -> None:
+def test_a_limit_that_takes_a_restart_is_left_to_be_advised_again() -> None:
     bench = Bench().up()
     bench.query.can_cap = False
     bench.advice.change = PlanChange(Plan(500, 2), "shorter batches")
@@ -385,6 +385,6 @@ def test_stopping_lets_the_batch_end_and_tells_if_it_did_not() -> None:
 
 def test_a_change_to_what_there_is_does_nothing() -> None:
     bench = Bench().up()
-    bench.supervisor.ask(replace(bench.supervisor.plan), "again")
+    bench.supervisor.request(replace(bench.supervisor.plan), "again")
     bench.tend(5)
     assert bench.kinds == ["query-started"]

@@ -1,4 +1,4 @@
-"""The names under which figures of jobs are told, by the conventions of Prometheus: base units, counters ``_total``.
+"""The metrics of jobs, named by the conventions of Prometheus: base units, counters ``_total``.
 
 Declared once: the exposition, OpenTelemetry and the table of the documentation are made of these.
 """
@@ -37,7 +37,7 @@ class Family:
 
     @property
     def unit(self) -> str:
-        """As OpenTelemetry names it."""
+        """The unit by its name in OpenTelemetry."""
         stem = self.name.removesuffix("_total")
         return {"seconds": "s", "bytes": "By", "ratio": "1"}.get(stem.rpartition("_")[2], "")
 
@@ -111,7 +111,7 @@ FAMILIES = (
     Family("headgate_journal_failed", "gauge", "1 once entries are missing from the journal", ("job",)),
     Family("headgate_journal_size_bytes", "gauge", "size of the journal's file", ("job",)),
 )
-"""Every metric of a job, in the order in which they are told."""
+"""Every metric of a job, in the order of the exposition."""
 
 SERVICE_FAMILIES = (
     Family("headgate_agent_up", "gauge", "1 while the agent of an operator reports"),
@@ -122,7 +122,7 @@ SERVICE_FAMILIES = (
     Family("headgate_quota_used", "gauge", "what the jobs of a group have, leaving instances included", _OF_QUOTA),
     Family("headgate_file_refused", "gauge", "1 while the newest form of the service's file is not in force", ()),
 )
-"""What a service tells beside the metrics of its jobs."""
+"""Metrics of a service, in addition to those of its jobs."""
 
 ALL_FAMILIES = (*FAMILIES, *SERVICE_FAMILIES)
 
@@ -131,7 +131,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class Exposition:
-    """Gives the figures of jobs that may come and go, and ``more`` ones; made once per process."""
+    """Exposes the figures of jobs that may come and go, and ``more`` of them; made once per process."""
 
     def __init__(self, more: Callable[[], Iterable[Reading]] = tuple) -> None:
         with needing("metrics for Prometheus"):
@@ -145,21 +145,21 @@ class Exposition:
         self._registry.register(self)
 
     def add(self, figures: JobFigures) -> None:
-        """Tell of a job from now on; one of the same name takes its place."""
+        """Expose a job from now on; it replaces a job of the same name."""
         self._jobs[figures.job] = figures
 
     def remove(self, job: str) -> None:
         self._jobs.pop(job, None)
 
     def readings(self) -> Iterator[Reading]:
-        """The figures of all jobs."""
+        """Yield the figures of all jobs."""
         yield Reading("headgate_build_info", (__version__, platform.python_version()), 1.0)
         for figures in list(self._jobs.values()):
             yield from figures.readings()
         yield from self._more()
 
     def collect(self) -> Iterable[Metric]:
-        """What Prometheus' own library asks for."""
+        """Return all metrics, for Prometheus' own library."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         made = {
@@ -173,7 +173,7 @@ class Exposition:
         return [metric for metric in made.values() if metric.samples]
 
     def text(self, accept: str | None = None) -> tuple[bytes, str]:
-        """The page in the format that was asked for, and its type."""
+        """Return the page in the requested format, and its content type."""
         from prometheus_client.exposition import choose_encoder
 
         encode, content_type = choose_encoder(accept or "")

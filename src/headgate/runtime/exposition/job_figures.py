@@ -1,6 +1,6 @@
-"""The figures of one job: counts what its loop sees and decides, and reads the rest when it is asked.
+"""The figures of one job: counts what its loop observes and decides, and reads the rest when they are collected.
 
-Told on the loop's thread, asked on another. Labels are bounded by what a job is made of: operators, policies, guards.
+They are updated on the loop's thread and collected on another. Labels are bounded: operators, policies, guards.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headgate.runtime.exposition.open_telemetry import Telemetry, open_telemetry
 from headgate.runtime.loop import ControlLoop, Mode
 
 MISSABLE = ("backlog", "latency_s", "input_rate_per_s", "utilization")
-"""The readings that are counted when they are missing."""
+"""The metrics that are counted when they are missing."""
 Paused = Callable[[], Mapping[str, bool]]
 """Which directions are held back: ``out`` and ``in``."""
 
@@ -28,9 +28,9 @@ def never_paused() -> Mapping[str, bool]:
 
 
 class JobFigures:
-    """Watches the loop of a job; whoever drives the loop tells when it was due, began and ended (``ticked``).
+    """Watches the loop of a job; the driver of the loop reports when a cycle was due, began and ended (``ticked``).
 
-    A job that is given another loop goes on counting: ``attach`` is called again.
+    A job that gets another loop continues its counts: ``attach`` is called again.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class JobFigures:
         self._paused = paused
         self._counts: defaultdict[tuple[str, tuple[str, ...]], float] = defaultdict(float)
         self.decision: Decision | None = None
-        """What was decided last; ``None`` when nothing could be observed."""
+        """The last decision; ``None`` if nothing could be observed."""
         self._lateness_s = 0.0
         self._ended_s: float | None = None
         self._observation: Observation | None = None
@@ -62,7 +62,7 @@ class JobFigures:
         loop.watchers.append(self.saw)
         loop.event_watchers.append(self.noted)
 
-    # -------------------------------------------------------------------------------------------- told by the loop
+    # ---------------------------------------------------------------------------------------- called by the loop
 
     def saw(self, observation: Observation | None, decision: Decision | None) -> None:
         self.decision = decision
@@ -77,7 +77,7 @@ class JobFigures:
             if decision is not None:
                 for verdict in decision.verdicts.values():
                     self._count_verdict(decision.policy, verdict)
-            # Here and not when it is asked for: only the loop's own thread may look at its history.
+            # Here and not when they are collected: only the loop's own thread may read its history.
             self._of_objective = list(self._objective_readings())
 
     def noted(self, event: Event) -> None:
@@ -107,10 +107,10 @@ class JobFigures:
             if note.before != note.after:
                 self._count("headgate_guard_changes_total", self.job, verdict.operator, note.guard)
 
-    # ------------------------------------------------------------------------------------------------------- asked
+    # --------------------------------------------------------------------------------------------------- collected
 
     def readings(self) -> Iterator[Reading]:
-        """Every figure that is known; one that is not is left out, never 0."""
+        """Yield every figure that is known; an unknown one is left out, never 0."""
         with self._lock:
             counts, seen, samples = list(self._counts.items()), self._observation, dict(self._samples)
             lateness_s, ended_s, of_objective = self._lateness_s, self._ended_s, self._of_objective
@@ -140,7 +140,7 @@ class JobFigures:
         yield Reading("headgate_size_is_stale", (self.job, operator), float(instances.stale))
 
     def _of_sample(self, operator: str, sample: Sample) -> Iterator[Reading]:
-        told = {
+        values = {
             "headgate_records_arrived_total": sample.arrived,
             "headgate_records_done_total": sample.done,
             "headgate_records_late_total": sample.late,
@@ -150,7 +150,7 @@ class JobFigures:
             "headgate_utilization_ratio": sample.utilization,
             "headgate_reading_timestamp_seconds": sample.at_s - sample.age_s,
         }
-        for name, value in told.items():
+        for name, value in values.items():
             if value is not None:
                 yield Reading(name, (self.job, operator), float(value))
 
@@ -176,7 +176,7 @@ def _size_bytes(path: Path | None) -> float | None:
     try:
         return None if path is None else float(path.stat().st_size)
     except OSError:
-        return None  # A journal that was moved away has no size; that it cannot be written is told elsewhere.
+        return None  # A journal that was moved away has no size; another metric shows that it cannot be written.
 
 
 class JobExposure:
@@ -190,7 +190,7 @@ class JobExposure:
         self._open = contextlib.ExitStack()
 
     def watch(self, loop: ControlLoop, interval_s: float, journal: Path | None, port: int | None) -> None:
-        """Tell of a loop to everybody who asked for it."""
+        """Expose a loop as configured."""
         telemetry = open_telemetry()
         if port is None and telemetry is None:
             return
@@ -216,12 +216,12 @@ class JobExposure:
             self._telemetry.ticked(self._figures.job, began_s, ended_s, self._figures.decision)
 
     def close(self) -> None:
-        """Tell nobody any more; twice is fine."""
+        """Stop exposing it. Calling it twice is fine."""
         self._open.close()
 
 
 def expose(loop: ControlLoop, interval_s: float, journal: Journal | None, port: int | None) -> JobExposure:
-    """A job told of on a port, and as the variables of OpenTelemetry say."""
+    """Expose a job on a port, and as the variables of OpenTelemetry say."""
     exposure = JobExposure()
     path = getattr(journal, "path", None)
     exposure.watch(loop, interval_s, path if isinstance(path, Path) else None, port)

@@ -101,7 +101,7 @@ def _measured(
 
 
 def open_telemetry() -> Telemetry | None:
-    """What the variables ask for; ``None`` where they ask for nothing, or, which is logged, for what cannot be had."""
+    """Return what the variables configure, or ``None`` if that is nothing, or (logged) not installed."""
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
     traces, metrics = _wanted("TRACES"), _wanted("METRICS")

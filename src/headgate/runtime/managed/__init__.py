@@ -1,1 +1,1 @@
-"""Managed queries: kept running, and given between two batches what Spark fixes at the start."""
+"""Managed queries: restarted after failures, and given between two batches what Spark fixes at the start."""

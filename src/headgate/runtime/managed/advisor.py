@@ -1,4 +1,4 @@
-"""Whether a managed query should go on with another plan: asked at each look, with what the control loop saw last."""
+"""Decide whether a managed query needs another plan, from the newest observations of the control loop."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from headgate.runtime.managed.batch_cap import cap_for, cautious_cap, learn_time
 from headgate.runtime.managed.contracts import Pauses, PlanChange
 
 PAYS_WITHIN_S = 600.0
-"""What batches are faster by must save the pause within this time …"""
+"""Faster batches must save the pause within this time …"""
 PAYS_TIMES = 2.0
-"""… so many times over: what is expected is not certain."""
+"""… so many times over, because the expectation is uncertain."""
 LEAST_FASTER = 0.1
 """Batches that become faster by a smaller share are not worth a restart."""
 THREATENED = 0.5
@@ -28,30 +28,30 @@ BUSY = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Strain:
-    """How a query stands."""
+    """The load of a query and what it runs on."""
 
     partitions: int
     """Of its state."""
     slots: int
     """Tasks that its instances can run at once."""
     most_slots: int
-    """Tasks that they could run at once if there were as many instances as are allowed."""
+    """Tasks that the most instances allowed could run at once."""
     work: StageWork
     busy_share: float
-    """The share of the last while in which a batch ran."""
+    """The share of recent time in which a batch ran."""
     pressure: float | None
-    """How much of the objective is used up: 1 is its bound; ``None`` where that is not known."""
+    """The used share of the objective: 1 is its bound; ``None`` if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """More state partitions, and what they are for."""
+    """More state partitions, and their benefit."""
 
     partitions: int
     slots: int
-    """That are then of use."""
+    """Slots that are then useful."""
     faster: float
-    """The share of the time of a batch that is saved."""
+    """The saved share of a batch's time."""
     saves_s: float
     """Within ``PAYS_WITHIN_S``."""
 
@@ -78,7 +78,7 @@ def worthwhile(strain: Strain, most_partitions: int, pause_s: float) -> Growth |
     if wanted <= strain.partitions:
         return None
     share = strain.work.state_share(strain.slots)
-    # What is gained without a restart by instances that the other stages can use is not its merit.
+    # The gain of the other stages from more instances needs no restart, so it does not count.
     faster = share * (1 - min(strain.partitions, slots) / min(wanted, slots))
     saves_s = faster * strain.busy_share * PAYS_WITHIN_S
     if faster < LEAST_FASTER or saves_s < PAYS_TIMES * pause_s:
@@ -92,14 +92,14 @@ NOTABLE = 1.25
 NOTABLE_WITH_RESTART = 2.0
 """The same, where a change takes a restart."""
 CAP_REST_S = 5.0
-"""After a change of the limit, or a start, so long nothing is changed of it."""
+"""How long the limit stays after it was changed, or after a start."""
 BOUND_WITHOUT_ONE_S = 10.0
-"""The latency that batches are limited for where the objective does not speak of latency."""
+"""The latency bound for limits of batches if the objective has none."""
 BUSY_OVER_S = 60.0
 PENDING_FOR_S = 30.0
-"""Instances that have not come or gone for so long are not waited for: a cluster that is full may never give them."""
+"""How long instances that are to come or go are waited for: a full cluster may never provide them."""
 SETTLED_BATCHES = 3
-"""So many batches must have ended since a start before the query is stopped again."""
+"""Batches that must have ended since a start before the query is stopped again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +109,15 @@ class Wishes:
     objective: Objective
     slots_per_instance: int = 1
     caps: bool = True
-    """Whether the records of a batch are limited as it seems best."""
+    """Whether the limit on the records of a batch is chosen."""
     knows_cap: bool = False
-    """Whether the limit that it starts with was learned by an earlier driver."""
+    """Whether an earlier driver learned the first limit."""
     most_partitions: int | None = None
     """``None``: the number of state partitions stays."""
     rest_s: float = 300.0
-    """So long after a change that took a restart, no other one is made."""
+    """How long no change is made after a change that took a restart."""
     held_for_s: float = 15.0
-    """So long a query must have been held back by its state partitions."""
+    """How long a query must have been limited by its state partitions."""
 
     @property
     def bound_s(self) -> float:
@@ -126,9 +126,9 @@ class Wishes:
 
 
 class Advisor:
-    """Follows what is observed of one operator, on the loop's thread, and is asked on the supervisor's.
+    """Follows the observations of one operator on the loop's thread, and advises on the supervisor's.
 
-    ``work`` gives where the work of the newest batches was done, for a number of state partitions.
+    ``work`` returns the stages in which the newest batches did their work, for a number of state partitions.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Advisor:
         self._sample: Sample | None = None
         self._instances: Instances | None = None
         self._same_since_s = now()
-        """Since when as many instances are still to come, or to go, as now."""
+        """Since when the number of instances that are to come, or to go, is the same."""
         self._has_new_sample = False
         self._seen_s = now()
         self._started_s = now()
@@ -160,7 +160,7 @@ class Advisor:
         self._knows_cap = wishes.knows_cap
 
     def watch(self, observation: Observation | None, decision: Decision | None) -> None:
-        """Take in what one tick saw."""
+        """Take in the observation of one tick."""
         if observation is None or (sample := observation.samples.get(self._operator)) is None:
             return
         with self._lock:
@@ -173,14 +173,14 @@ class Advisor:
             self._seen_s = observation.at_s
 
     def started(self, at_s: Instant) -> None:
-        """The query was started: what was learned of its batches stays, but the first ones are cold."""
+        """The query was started: what was learned from its batches stays, but the first ones are cold."""
         with self._lock:
             self._started_s = self._cap_since_s = at_s
             self._held_since_s = None
             self._sample = None
 
     def cap_refused(self) -> None:
-        """The limit of a query that runs cannot be changed here."""
+        """The limit of a running query cannot be changed here."""
         self._cap_takes_restart = True
 
     def partitions_refused(self) -> None:
@@ -193,9 +193,7 @@ class Advisor:
             sample, instances = self._sample, self._instances
             if sample is None or instances is None or not self._has_new_sample:
                 return None
-            self._has_new_sample = (
-                False  # It is asked more often than there is anything new, and looking has its price.
-            )
+            self._has_new_sample = False  # It is called more often than samples arrive, and reading stages is costly.
             return self._more_partitions(plan, sample, instances) or self._other_cap(plan, sample, instances)
 
     # ------------------------------------------------------------------------------------------------ state partitions
@@ -224,7 +222,7 @@ class Advisor:
         if wishes.most_partitions is None or partitions is None or partitions >= wishes.most_partitions:
             return None
         if self._rests() or self._is_moving(instances) or self._settled_batches() < SETTLED_BATCHES:
-            return None  # What comes or goes, or was started just now, tells nothing yet.
+            return None  # While the size changes, or just after a start, measurements are not typical.
         work = self._work(partitions)
         if work is None or work.state_task_s <= 0:
             return None  # It keeps no state.
@@ -249,7 +247,7 @@ class Advisor:
         return sum(batch.started_s >= self._started_s and batch.records > 0 for batch in self._batches)
 
     def _busy_share(self) -> float:
-        """The share of the last while, since the start at most, in which batches ran."""
+        """Return the share of recent time, since the start at most, in which batches ran."""
         since_s = max(self._started_s, self._seen_s - BUSY_OVER_S)
         ran_s = sum(max(0.0, batch.ended_s - max(batch.started_s, since_s)) for batch in self._batches)
         running_s = 0.0 if self._sample is None else self._sample.running_s or 0.0
@@ -285,7 +283,7 @@ class Advisor:
         return PlanChange(replace(plan, max_records_per_batch=cap), reason, expected_s)
 
     def _cautious(self, plan: Plan) -> PlanChange | None:
-        """Before enough is known: a batch that took too long is followed by smaller ones, which costs little."""
+        """Return a lower limit if a batch took too long while too little is known, which costs little."""
         usable = [batch for batch in self._batches if batch.records > 0 and batch.ended_s > self._cap_since_s]
         if not usable:
             return None
@@ -293,7 +291,7 @@ class Advisor:
         cap = cautious_cap(batch, self._wishes.bound_s)
         if cap * NOTABLE > (batch.records if before is None else before):
             return None
-        # One that is slow because the query was started again says nothing of its records.
+        # A batch that is slow because of a restart says nothing about its records.
         self._cap_since_s, self._knows_cap = self._now(), True
         reason = (
             f"at most {cap} records a batch, for now: the last one had {batch.records:.0f}, and took "

@@ -1,11 +1,11 @@
-"""How many records one batch may take: what can be done within the objective at the size there is.
+"""Limit the records of a batch to what can be processed within the objective at the present size.
 
 A record that just missed a batch waits for that batch to end and then goes through its own, so a batch may take
 somewhat less than half of the bound. A batch without a limit that starts small in a burst runs for minutes, and
-executors that come meanwhile cannot make it smaller. A limit that is too low costs more than it gains: each batch has a
-fixed cost, and no limit is so low that this cost takes more than a quarter of the time, as long as the bound is kept.
+executors that start meanwhile cannot make it smaller. A limit that is too low costs more than it gains: each batch has
+a fixed cost, and no limit is so low that this cost takes more than a quarter of the time, if the bound allows that.
 
->>> times = BatchTimes(overhead_s=0.5, instance_s_per_record=0.005)
+>>> times = BatchCapModel(overhead_s=0.5, instance_s_per_record=0.005)
 >>> cap_for(times, instances=2, bound_s=10.0)   # (4 s - 0.5 s) / 5 ms, on two instances
 1400
 >>> cap_for(times, instances=2, bound_s=2.0)    # three quarters of a batch must be work: 1.5 s
@@ -24,19 +24,19 @@ from headgate.core.types import Batch
 from headgate.forecast.base import FloatArray
 
 SHARE_OF_BOUND = 0.4
-"""Two batches in a row take so at most four fifths of the bound."""
+"""Of a batch; two batches in a row then take at most four fifths of the bound."""
 LEAST_WORK_SHARE = 0.75
 """At least this share of the time of a full batch must be work on records, if the bound allows it; half otherwise."""
 SHARE_TO_LEARN = 0.8
-"""As long as batches of one size hide what any of them costs, one may take this share of the bound: all of its time is
-taken to be that of records, so it takes less, and then both are known. Smaller steps take a minute to a large limit."""
+"""While batches of one size hide the fixed cost, a batch may take this share of the bound: all of its time is
+attributed to records, so it takes less, and then both are known. With smaller steps, a large limit takes a minute."""
 SEPARABLE_FROM = 1.5
-"""What a batch costs at least and what each record costs are told apart once batches differ in size by this factor."""
+"""The fixed cost and the cost of a record are separated once batches differ in size by this factor."""
 LIKE = 0.05
-"""Batches whose sizes differ by less than this share of the largest do not tell what a record costs."""
+"""Pairs of batches whose sizes differ by less than this share of the largest are not compared."""
 FEWEST_BATCHES = 3
 MOST_CAUTIOUS = 4.0
-"""By one batch that was too slow, a limit is lowered by no more than this factor."""
+"""One batch that was too slow lowers a limit by this factor at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +46,17 @@ class BatchCapModel:
     overhead_s: float
     instance_s_per_record: float
     is_separated: bool = True
-    """Whether the two are known; otherwise all of the time is taken to be that of records."""
+    """Whether both are known; otherwise all of the time is attributed to records."""
 
     def seconds(self, records: float, instances: int) -> float:
-        """How long a batch of so many records takes."""
+        """Return how long a batch of so many records takes."""
         return self.overhead_s + self.instance_s_per_record * records / max(1, instances)
 
 
 def learn_times(batches: Iterable[Batch], most_useful: int | None = None) -> BatchCapModel | None:
-    """What batches that have ended tell; ``None`` before there are enough. Those that are not typical do not count.
+    """Fit the model to ended batches, without those that are not typical; return ``None`` before there are enough.
 
-    ``most_useful``: more instances than this share no work.
+    ``most_useful``: the most instances that share the work.
     """
     usable = [batch for batch in batches if batch.records > 0 and batch.instances and not batch.warming]
     if len(usable) < FEWEST_BATCHES:
@@ -75,7 +75,7 @@ def learn_times(batches: Iterable[Batch], most_useful: int | None = None) -> Bat
 
 
 def _slope(shares: FloatArray, seconds: FloatArray) -> float:
-    """What a record more costs: the median over all pairs of batches, for some are slow for reasons of their own."""
+    """Return the cost of another record: the median over all pairs of batches, robust against slow batches."""
     first, second = np.triu_indices(len(shares), 1)
     apart = shares[second] - shares[first]
     differ = np.abs(apart) > LIKE * shares.max()
@@ -83,7 +83,7 @@ def _slope(shares: FloatArray, seconds: FloatArray) -> float:
 
 
 def cautious_cap(batch: Batch, bound_s: float) -> int:
-    """The most records of a batch while only this one is known, which may have been slow because all was new.
+    """Return a limit while only one batch is known, which may have been slow because it was the first.
 
     >>> cautious_cap(Batch(0.0, 8.0, 1000), bound_s=10.0)
     500
@@ -93,7 +93,7 @@ def cautious_cap(batch: Batch, bound_s: float) -> int:
 
 
 def cap_for(times: BatchCapModel, instances: int, bound_s: float) -> int:
-    """The most records of a batch on so many instances, for a bound on the latency of each record."""
+    """Return the most records of a batch on so many instances, for a bound on the latency of each record."""
     share = SHARE_OF_BOUND if times.is_separated else SHARE_TO_LEARN
     work_s = max(0.0, share * bound_s - times.overhead_s)
     least_work_s = times.overhead_s * LEAST_WORK_SHARE / (1 - LEAST_WORK_SHARE)

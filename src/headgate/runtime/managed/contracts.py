@@ -1,4 +1,4 @@
-"""What a supervisor of a query works with: the seam between it and Spark, or a test's stand-in."""
+"""Contracts of the supervisor of a query, which Spark or a test's stand-in implements."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from headgate.engines.spark.query_plan import Plan
 GUESSED_RESTART_S = 3.0
 GUESSED_REPARTITION_S = 10.0
 RETAINED = 5
-"""Newest pauses of a kind that count: state grows."""
+"""Only so many of the newest pauses of a kind count, because state grows."""
 
 
 class Pauses:
     """How long a query is down when its plan changes: measured, or guessed before the first time.
 
-    Pauses in which state is repartitioned are counted apart from the others.
+    Pauses in which state is repartitioned are counted separately.
 
     >>> pauses = Pauses()
     >>> pauses.expected_s(repartitions=True)
@@ -38,7 +38,7 @@ class Pauses:
         self._known[repartitions].append(seconds)
 
     def known_s(self, *, repartitions: bool) -> tuple[float, ...]:
-        """Those that were measured, oldest first."""
+        """Return the measured pauses, oldest first."""
         return tuple(self._known[repartitions])
 
     def expected_s(self, *, repartitions: bool) -> float:
@@ -48,7 +48,9 @@ class Pauses:
         return GUESSED_REPARTITION_S if repartitions else GUESSED_RESTART_S
 
 
-class Teller(Protocol):
+class ReportEvent(Protocol):
+    """Reports an event of the query."""
+
     def __call__(
         self,
         kind: str,
@@ -68,12 +70,12 @@ class PlanChange:
 
 
 class Host(Protocol):
-    """Starts and stops one query. A failure to start is an exception, whose text is what is known of it."""
+    """Starts and stops one query. A failure to start is an exception whose text describes it."""
 
     def start(self, plan: Plan) -> None: ...
 
     def stop(self, within_s: float) -> bool:
-        """Stop it, between two batches if it gets there in time; whether it did."""
+        """Stop it; return whether that happened between two batches."""
         ...
 
     @property
@@ -81,34 +83,36 @@ class Host(Protocol):
 
     @property
     def failure(self) -> str | None:
-        """Why the query that was started last has ended; ``None`` if nothing went wrong."""
+        """Why the query has ended since its last start; ``None`` if nothing failed."""
         ...
 
     @property
     def first_batch_s(self) -> float | None:
-        """How long the first batch took since it was started last; ``None`` before that has ended."""
+        """How long the first batch since the last start took; ``None`` before it has ended."""
         ...
 
     def set_cap(self, records: int) -> bool:
-        """Limit the batches of the running query; whether that was possible without a restart."""
+        """Limit the batches of the running query; return whether that is possible without a restart."""
         ...
 
     def repartition(self, partitions: int) -> None:
-        """Spread the state of the stopped query over so many partitions, or end what was left half done."""
+        """Spread the state of the stopped query over so many partitions, or complete an interrupted change."""
         ...
 
 
 class Advises(Protocol):
-    """Who is asked at each look whether another plan is wanted."""
+    """Advises plans for the query."""
 
-    def advise(self, plan: Plan) -> PlanChange | None: ...
+    def advise(self, plan: Plan) -> PlanChange | None:
+        """Return another plan, if the query needs it now."""
+        ...
 
     def started(self, at_s: float) -> None:
         """The query was started."""
         ...
 
     def cap_refused(self) -> None:
-        """The limit of a query that runs cannot be changed: it takes a restart."""
+        """The limit of a running query cannot be changed without a restart."""
         ...
 
     def partitions_refused(self) -> None:
@@ -117,7 +121,7 @@ class Advises(Protocol):
 
 
 class Repartitions(Protocol):
-    """How the state of a stopped query is spread over another number of partitions."""
+    """Spreads the state of a stopped query over another number of partitions."""
 
     @property
     def partitions(self) -> int | None:
@@ -127,5 +131,5 @@ class Repartitions(Protocol):
     def change(self, after: int, now: Instant) -> None: ...
 
     def recover(self) -> str:
-        """End or undo what was cut off; gives what was done, or nothing."""
+        """Complete or undo an interrupted change; return what was done, or an empty string."""
         ...

@@ -1,13 +1,13 @@
-"""Why a query failed, in one sentence, and whether starting it again can heal that.
+"""Classify the failure of a query in one sentence, and decide whether a restart can mend it.
 
-What Spark says is a page of text; the words that tell are few. What is not known is taken to heal: a query that fails
-again and again without ending a batch is given up all the same (``Restarts.most_in_a_row``).
+Spark's message is a page of text with few significant words. An unknown failure is restarted: a query that fails again
+and again without ending a batch is given up anyway (``Restarts.most_in_a_row``).
 
->>> told_failure("... UnknownTopicOrPartitionException: This server does not host this topic-partition.").can_heal
+>>> classify_failure("... UnknownTopicOrPartitionException: This server does not host this topic-partition.").can_heal
 False
->>> told_failure("java.io.IOException: No space left on device").why
+>>> classify_failure("java.io.IOException: No space left on device").why
 'the disk is full'
->>> str(told_failure('Python Proxy. Return Message: Traceback:\\n  File "a.py", line 3\\nValueError: no such key'))
+>>> str(classify_failure('Python Proxy. Return Message: Traceback:\\n  File "a.py", line 3\\nValueError: no such key'))
 'it failed (ValueError: no such key)'
 """
 
@@ -29,9 +29,9 @@ class Restarts:
     """The wait after the first failure."""
     longest_s: float = 60.0
     jitter: float = 0.2
-    """A wait is longer or shorter by up to this share: jobs that failed together do not all come back together."""
+    """A wait is longer or shorter by up to this share, so that not all jobs restart together."""
     most_in_a_row: int | None = 20
-    """After so many failures without a finished batch between them it gives up; ``None``: it never does."""
+    """Consecutive failures without a finished batch before it gives up; ``None``: it never does."""
 
     def __post_init__(self) -> None:
         if not 0 < self.first_s <= self.longest_s:
@@ -69,19 +69,19 @@ class Backoff:
         return most is not None and self.failures > most
 
     def next_s(self) -> float:
-        """Count a failure and give the wait after it."""
+        """Count a failure and return the wait after it."""
         doubled_s = self._restarts.first_s * 2.0 ** min(self.failures, 60)
         self.failures += 1
         spread = 1.0 + self._restarts.jitter * float(self._random.uniform(-1.0, 1.0))
         return min(self._restarts.longest_s, doubled_s) * spread
 
     def forget(self) -> None:
-        """The query got on: the next failure is a first one again."""
+        """The query made progress: the next failure counts as the first."""
         self.failures = 0
 
 
 LONGEST = 300
-"""Characters of what Spark says that are told where nothing is known of it."""
+"""Characters of Spark's message that are reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +90,11 @@ class Failure:
 
     why: str
     can_heal: bool
-    said: str = ""
-    """What Spark said, in one line."""
+    message: str = ""
+    """Spark's message, in one line."""
 
     def __str__(self) -> str:
-        return f"{self.why} ({self.said})" if self.said and self.said != self.why else self.why
+        return f"{self.why} ({self.message})" if self.message and self.message != self.why else self.why
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +158,12 @@ _KNOWN = (
 
 
 _RAISED = r"^\s*(\w+\.)*\w*(Error|Exception|Interrupt|Exit)\b(?!.*\bat\b \w+\.)"
-"""How the last line of a Python traceback begins, which names what was raised; the first lines tell nothing."""
+"""The start of the last line of a Python traceback, which names the exception; the first lines say nothing."""
 _TRACEBACK = "Traceback (most recent call last)"
 
 
 def classify_failure(text: str) -> Failure:
-    """What a failure is, by what Spark says of it; what tells most of it comes first."""
+    """Classify a failure by Spark's message; the most specific pattern comes first."""
     raised = list(re.finditer(_RAISED, text, re.MULTILINE))
     last = _line_of(text, raised[-1].start() if raised else 0)
     for known in _KNOWN:
@@ -174,7 +174,7 @@ def classify_failure(text: str) -> Failure:
 
 
 def _line_of(text: str, at: int) -> str:
-    """The line around a place, without what is too long."""
+    """Return the line around a position, shortened if it is too long."""
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
     line = " ".join(text[start : end if end >= 0 else None].split())

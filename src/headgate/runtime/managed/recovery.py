@@ -1,7 +1,7 @@
-"""Changing the number of state partitions of a stopped query, so that a crash at any point loses and doubles nothing.
+"""Change the number of state partitions of a stopped query, so that a crash at any point loses and doubles nothing.
 
-Spark repartitions by a batch of its own that reads nothing; cut off, it can be run again to the same number and must be
-before the query can go on. Where it cannot be run at all, the checkpoint as it was takes its place again.
+Spark repartitions by a batch of its own that reads nothing. If it is interrupted, it can be run again for the same
+number, and must be before the query can continue. If it cannot be run at all, the old checkpoint is restored.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Phase(StrEnum):
     """How far a change has come."""
 
     BEGUN = "begun"
-    """The checkpoint is as it was; a copy of it may be half made."""
+    """The checkpoint is unchanged; a copy of it may be incomplete."""
     COPIED = "copied"
-    """The copy is whole; the checkpoint may be anything between what it was and what it is to be."""
+    """The copy is complete; the checkpoint may be in any state between the old and the new one."""
     UNDOING = "undoing"
-    """The copy is to take the place of the checkpoint."""
+    """The copy is to replace the checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,13 @@ class Marker:
 
 
 class MarkerFile:
-    """Keeps the marker of one checkpoint."""
+    """The file with the marker of one checkpoint."""
 
     def __init__(self, checkpoint: Path) -> None:
         self.path = checkpoint.with_name(f"{checkpoint.name}.headgate-change.json")
 
     def read(self) -> Marker | None:
-        """The change that was under way; ``None`` if none was."""
+        """Return the change that was under way, if there was one."""
         try:
             body = json.loads(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -64,19 +64,19 @@ class MarkerFile:
                 raise StateError(f"{self.path} has version {body['version']}; this Headgate reads {FORMAT_VERSION}.")
             return Marker(Phase(body["phase"]), int(body["before"]), int(body["after"]), float(body["began_s"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise StateError(f"{self.path} does not tell of a change: {error}.") from error
+            raise StateError(f"{self.path} does not describe a change: {error}.") from error
 
     def write(self, marker: Marker) -> None:
         write_whole(self.path, {"version": FORMAT_VERSION, **asdict(marker)})
 
     def clear(self) -> None:
-        """Nothing is under way any more."""
+        """Record that no change is under way."""
         self.path.unlink(missing_ok=True)
         sync_folder(self.path.parent)
 
 
 def write_whole(path: Path, body: Mapping[str, JSON]) -> None:
-    """Write a file so that, whatever happens, there is the old one or the new one."""
+    """Write a file so that after a crash there is either the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".draft")
     with draft.open("w", encoding="utf-8") as file:
@@ -88,7 +88,7 @@ def write_whole(path: Path, body: Mapping[str, JSON]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Force to the disk which names a folder holds."""
+    """Write the entries of a folder to the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -102,13 +102,13 @@ LEARNED_FORMAT = 1
 
 
 class LearnedFile:
-    """Keeps the limit of a batch that was in force last, and how long changes took."""
+    """The file with the last limit of a batch, and how long changes took."""
 
     def __init__(self, checkpoint: Path) -> None:
         self.path = checkpoint.with_name(f"{checkpoint.name}.headgate-learned.json")
 
     def read(self) -> tuple[int | None, Pauses]:
-        """What is known; nothing where there is no file, or one that cannot be used, which is said."""
+        """Return what is known; nothing if there is no file, or (logged) one that cannot be used."""
         try:
             body = json.loads(self.path.read_text(encoding="utf-8"))
             if body["version"] != LEARNED_FORMAT:
@@ -123,7 +123,7 @@ class LearnedFile:
             return None, Pauses()
 
     def write(self, plan: Plan, pauses: Pauses) -> None:
-        """Keep what is known now. It is no harm to have none: a full disk is only told."""
+        """Save what is known now. The file is not essential: a full disk is only logged."""
         body = {
             "version": LEARNED_FORMAT,
             "max_records_per_batch": plan.max_records_per_batch,
@@ -132,7 +132,7 @@ class LearnedFile:
         try:
             write_whole(self.path, body)
         except OSError as error:
-            logger.warning("what was learned of the query is not kept: %s", error)
+            logger.warning("what was learned of the query is not saved: %s", error)
 
 
 _KINDS = ("restart", "repartition")
@@ -152,7 +152,7 @@ class Aside:
         sync_folder(self.copy.parent)
 
     def put_back(self) -> None:
-        """Let the copy be the checkpoint. It may be done again after having been cut off anywhere."""
+        """Replace the checkpoint by the copy. An interrupted call may be repeated."""
         if self.copy.exists():
             shutil.rmtree(self._failed, ignore_errors=True)
             if self._checkpoint.exists():
@@ -166,7 +166,7 @@ class Aside:
 
 
 class CheckpointState(Protocol):
-    """What a checkpoint says of itself."""
+    """The state of a checkpoint."""
 
     @property
     def is_settled(self) -> bool: ...
@@ -193,7 +193,7 @@ class Repartitioning:
         return self._checkpoint.state_partitions
 
     def change(self, after: int, now: Instant) -> None:
-        """Spread the state over so many partitions. If that fails, the checkpoint is as it was, and the error told."""
+        """Spread the state over so many partitions. On failure the checkpoint is unchanged and the error is raised."""
         before = self._checkpoint.state_partitions
         if before is None or not self._checkpoint.is_settled:
             raise EngineError("the query was not stopped between two batches; its state stays as it is.")
@@ -210,7 +210,7 @@ class Repartitioning:
         self._aside.drop()
 
     def recover(self) -> str:
-        """End or undo what an earlier process left half done; gives what was done, or nothing."""
+        """Complete or undo an interrupted change of an earlier process; return what was done, or an empty string."""
         marker = self._marker.read()
         if marker is not None and marker.phase is Phase.UNDOING:
             return self._undo(marker)

@@ -1,4 +1,4 @@
-"""``headgate.run``: a query that is built by a function, kept running, and autoscaled.
+"""``headgate.run``: a query that a function builds, that is restarted after failures, and autoscaled.
 
     def build(spark, plan):
         events = spark.readStream.format("kafka").options(**kafka, **plan.source_options).load()
@@ -7,29 +7,31 @@
     with headgate.run(build, checkpoint="checkpoints/clicks", objective="latency p95 < 10s", partitions=(2, 16)) as it:
         it.wait()
 
-What is put together here is each in a file of its own; ``supervisor.py`` is the centre of it.
+The parts have files of their own; ``supervisor.py`` is the centre.
 """
 
 from __future__ import annotations
 
+import logging
 import shutil
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from headgate.core.errors import InputError
 from headgate.core.extras import needing
 from headgate.core.objective import Objective
 from headgate.core.plugins import DEFAULT_POLICY
-from headgate.core.types import JSON, Event
+from headgate.core.types import JSON, NO_NUMBERS, Decision, Event, Number, Observation, Severity
 from headgate.core.units import parse_duration_s
 from headgate.engines.spark.query_plan import Plan
 from headgate.policies.frame.base import PolicyMaker
 from headgate.runtime.assembly import goal_of
-from headgate.runtime.autoscaler import autoscale
-from headgate.runtime.loop import Mode, SystemClock, mode_named
+from headgate.runtime.autoscaler import Autoscaler, autoscale
+from headgate.runtime.loop import Clock, ControlLoop, Mode, SystemClock, mode_named
 from headgate.runtime.managed.advisor import Advisor, Wishes
 from headgate.runtime.managed.contracts import Pauses
 from headgate.runtime.managed.failures import Backoff, Restarts
@@ -38,31 +40,26 @@ from headgate.runtime.managed.supervisor import QuerySupervisor
 
 if TYPE_CHECKING:
     from headgate.engines.spark import SparkSession
-    from headgate.engines.spark.managed_query import Build
+    from headgate.engines.spark.managed_query import Build, ManagedQuery, StreamingQuery
 
+__all__ = ["ManagedRun", "run"]
 
-import logging
-from types import TracebackType
-from typing import TYPE_CHECKING
+logger = logging.getLogger("headgate")
 
-from headgate.core.types import Decision, Observation
-from headgate.runtime.autoscaler import Autoscaler
-from headgate.runtime.loop import Clock
-
-if TYPE_CHECKING:
-    from headgate.engines.spark.managed_query import ManagedQuery, StreamingQuery
-
-
-from headgate.core.types import NO_NUMBERS, Number, Severity
-from headgate.runtime.loop import ControlLoop
+LOOK_EVERY_S = 0.25
+AUTO = "auto"
+FIRST_CAP = 500
+"""Records of the first batches, before anything is known of how long they take."""
+LEAST_ROOM_BYTES = 16 << 20
+"""With less room than this on the disk of the checkpoint nothing is started."""
 
 
 class EventReporter:
-    """Tells an event to the journal, the log, and whoever asked."""
+    """Reports an event to the journal, the log, and a callback."""
 
     def __init__(self, clock: Clock, on_event: Callable[[Event], None] | None) -> None:
         self.loop: ControlLoop | None = None
-        """Whose journal is written to; ``None`` where there is none."""
+        """The loop whose journal is written to, if there is one."""
         self._clock = clock
         self._on_event = on_event
 
@@ -81,16 +78,11 @@ class EventReporter:
             try:
                 self._on_event(event)
             except Exception:
-                logger.exception("who asked to be told of events failed; it goes on being told")
-
-
-logger = logging.getLogger("headgate")
-
-LOOK_EVERY_S = 0.25
+                logger.exception("on_event failed; it continues to be called")
 
 
 class ManagedRun:
-    """A query that is kept running, by a thread of its own, until ``stop``."""
+    """A query that a thread keeps running until ``stop``."""
 
     def __init__(
         self,
@@ -103,9 +95,9 @@ class ManagedRun:
         drain_timeout_s: float,
     ) -> None:
         self.autoscaler: Autoscaler | None = None
-        """What scales it; ``None`` where others do."""
+        """Scales it; ``None`` if others do."""
         self.observe = watch
-        """To be shown every observation and decision, where no autoscaler of this process makes them."""
+        """To be called with every observation and decision, if no autoscaler of this process makes them."""
         self._managed = managed
         self._supervisor = supervisor
         self._clock = clock
@@ -116,35 +108,35 @@ class ManagedRun:
 
     @property
     def query(self) -> StreamingQuery | None:
-        """The query as it was started last."""
+        """The query since its last start."""
         return self._managed.query
 
     @property
     def plan(self) -> Plan:
-        """What it was started with last, and what was changed since."""
+        """The plan of its last start, with later changes."""
         return self._supervisor.plan
 
     @property
     def restarts(self) -> int:
-        """How often it was started again, for whatever reason."""
+        """How often it was started again, for any reason."""
         return self._supervisor.restarts
 
     @property
     def is_alive(self) -> bool:
-        """Whether the query is still looked after."""
+        """Whether the query is still supervised."""
         return self._thread.is_alive()
 
     def change(self, *, max_records_per_batch: int | None = None, state_partitions: int | None = None) -> None:
-        """Go on with another plan, whatever the advisor thinks; it is put in force between two batches."""
+        """Continue with another plan, whatever the advisor proposes; it comes into force between two batches."""
         plan = self.plan
         wanted = Plan(
             plan.max_records_per_batch if max_records_per_batch is None else max_records_per_batch,
             plan.state_partitions if state_partitions is None else state_partitions,
         )
-        self._supervisor.ask(wanted, f"asked for: {wanted.in_words()}")
+        self._supervisor.request(wanted, f"requested: {wanted.in_words()}")
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end; whether it came in time. A failure that cannot heal is raised, as ``QueryFailedError``."""
+        """Wait for the end and return whether it came in time; a query that was given up is a ``QueryFailedError``."""
         ended = self._ended.wait(timeout_s)
         if ended and self._supervisor.failure is not None:
             raise self._supervisor.failure
@@ -176,24 +168,15 @@ class ManagedRun:
             if not self._supervisor.has_ended:
                 self._supervisor.stop(self._drain_timeout_s)
         except Exception:
-            logger.exception("the managed query could not be stopped as it should")
+            logger.exception("the managed query could not be stopped properly")
         finally:
             try:
                 if self.autoscaler is not None:
                     self.autoscaler.stop()
-            except Exception:  # A driver that is gone does not answer. Whoever waits for the end must hear of it.
-                logger.exception("the autoscaler of the managed query could not be stopped as it should")
+            except Exception:  # A driver that is gone does not answer, and `wait` must return all the same.
+                logger.exception("the autoscaler of the managed query could not be stopped properly")
             finally:
                 self._ended.set()
-
-
-__all__ = ["ManagedRun", "run"]
-
-AUTO = "auto"
-FIRST_CAP = 500
-"""Records of the first batches, before anything is known of how long they take."""
-LEAST_ROOM_BYTES = 16 << 20
-"""With less room than this on the disk of the checkpoint nothing is started."""
 
 
 def run(  # noqa: PLR0913 - one keyword per thing that a user may say
@@ -221,21 +204,21 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
 ) -> ManagedRun:
     """Build a streaming query, keep it running, and keep it at the size its objective needs.
 
-    - ``build``: is given the session and a ``Plan``, and gives the query's writer (``df.writeStream…``) without having
-      started it and without a checkpoint; it is called for every start. ``**plan.source_options`` go to the source
+    - ``build``: gets the session and a ``Plan``, and returns the query's writer (``df.writeStream…``), not started and
+      without a checkpoint; it is called for every start. ``**plan.source_options`` go to the source
     - ``checkpoint``: the folder of the query's checkpoint
-    - ``partitions``: fewest and most state partitions; the state of a query that is held back by too few is spread over
-      more. Without it their number is the session's, and stays
+    - ``partitions``: fewest and most state partitions; the state of a query that too few of them limit is spread over
+      more. By default their number is the session's, and stays
     - ``max_records_per_batch``: ``"auto"``, a fixed number, or ``None`` for no limit
     - ``restarts``: how it is started again after a failure
-    - ``scale``: whether it is autoscaled from here. Where others scale it, ``observe`` of what is given wants to be
-      shown each observation
-    - ``on_event``: is told of each start, failure and change, on a thread of its own
-    - ``change_rest``: no other change that takes a restart is made so soon after one
-    - ``held_for``: so long a query must have been held back by its state partitions before it gets more
-    - ``mode``: ``"recommend"`` tells what would be changed, and changes nothing
+    - ``scale``: whether it is autoscaled by this process. If others scale it, call ``observe`` of the result with each
+      observation
+    - ``on_event``: called with each start, failure and change, on a thread of its own
+    - ``change_rest``: the shortest time between two changes that take a restart
+    - ``held_for``: how long state partitions must have limited a query before it gets more
+    - ``mode``: ``"recommend"`` reports what would be changed, and changes nothing
     - ``stop``: setting it ends everything, as ``stop()`` does
-    - ``is_ending``: whether the driver is being ended, as by Ctrl-C; what fails then is not told as a failure
+    - ``is_ending``: whether the driver is being ended, as by Ctrl-C; what fails then is not reported as a failure
     - all others are those of ``autoscale``
     """
     with needing("a managed query"):
@@ -247,7 +230,7 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
         raise InputError(f"{', '.join(scaling)} cannot be given with scale=False; they are for autoscaling.")
     if session is None:
         raise InputError("there is no active Spark session; give one as spark=….")
-    # Everything that can be wrong with the arguments is found out before the session is touched.
+    # All errors in the arguments are found before the session is touched.
     goal = goal_of(objective, executors, price)
     fewest, most = _checked(partitions)
     first_cap = _first_cap(max_records_per_batch)
@@ -282,7 +265,7 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
         plan,
         clock,
         backoff=Backoff(restarts or Restarts(), seed),
-        tell=reporter,
+        report=reporter,
         pauses=pauses,
         repartitioning=repartitioning,
         advisor=advisor,
@@ -327,7 +310,7 @@ def _checked(partitions: tuple[int, int] | None) -> tuple[int | None, int | None
 
 
 def _first_cap(cap: int | str | None) -> int | None:
-    """What a batch is limited to before anything is known."""
+    """Return the limit of the first batches."""
     if cap == AUTO:
         return FIRST_CAP
     if cap is None or (isinstance(cap, int) and cap >= 1):
@@ -336,7 +319,7 @@ def _first_cap(cap: int | str | None) -> int | None:
 
 
 def _lacking_room(folder: Path) -> str:
-    """What is lacking on the disk of a checkpoint; nothing if there is room."""
+    """Return what the disk of a checkpoint lacks, or an empty string."""
     there = next(each for each in (folder, *folder.parents) if each.exists())
     free = shutil.disk_usage(there).free
     if free >= LEAST_ROOM_BYTES:

@@ -1,6 +1,6 @@
-"""Keeps one query running: starts it, starts it again after a failure, and changes its plan between two batches.
+"""Keep one query running: start it, restart it after a failure, and change its plan between two batches.
 
-It has no thread of its own: ``tend`` looks once and does what is due.
+It has no thread of its own: ``tend`` checks once and does what is due.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from headgate.core.types import Instant, Severity
 from headgate.core.units import format_duration
 from headgate.engines.spark.query_plan import Plan
 from headgate.runtime.loop import Clock
-from headgate.runtime.managed.contracts import Advises, Host, Pauses, PlanChange, Repartitions, Teller
+from headgate.runtime.managed.contracts import Advises, Host, Pauses, PlanChange, Repartitions, ReportEvent
 from headgate.runtime.managed.failures import Backoff, Failure, classify_failure
 
 logger = logging.getLogger("headgate")
@@ -22,14 +22,14 @@ logger = logging.getLogger("headgate")
 STOP_WITHIN_S = 60.0
 """How long a running batch may take to end before a change is put off."""
 TRIES = 3
-"""How often it is tried to stop the query between two batches before a change is given up."""
+"""Attempts to stop the query between two batches before a change is given up."""
 FAILED_CHANGES = 2
-"""After so many failed changes of the state partitions no other one is advised: each costs a pause."""
+"""Failed changes of the state partitions after which no other is advised, because each costs a pause."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pause:
-    """A pause that a change has brought, and that has not ended yet."""
+    """A pause because of a change that has not ended yet."""
 
     began_s: Instant
     expected_s: float
@@ -37,13 +37,13 @@ class _Pause:
 
 
 class QuerySupervisor:
-    """Looks after one query.
+    """Supervises one query.
 
-    - ``repartitioning``: how the number of state partitions is changed; ``None`` where it cannot be
-    - ``acts``: whether what is advised is done, or only told; what is asked for is always done
-    - ``room``: what the checkpoint's disk lacks; nothing if there is room
-    - ``changed``: is told of each plan that is in force after a change
-    - ``is_ending``: whether its end was asked for; what fails then fails because of that
+    - ``repartitioning``: changes the number of state partitions; ``None`` if that is impossible
+    - ``acts``: whether advice is followed, or only reported; requests are always followed
+    - ``room``: returns what the checkpoint's disk lacks, or an empty string
+    - ``changed``: called with each plan that is in force after a change
+    - ``is_ending``: whether its end was requested; what fails then fails because of that
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per thing that it works with
@@ -53,7 +53,7 @@ class QuerySupervisor:
         clock: Clock,
         *,
         backoff: Backoff,
-        tell: Teller,
+        report: ReportEvent,
         pauses: Pauses,
         repartitioning: Repartitions | None = None,
         advisor: Advises | None = None,
@@ -69,7 +69,7 @@ class QuerySupervisor:
         self._host = host
         self._clock = clock
         self._backoff = backoff
-        self._tell = tell
+        self._report = report
         self._pauses = pauses
         self._repartitioning = repartitioning
         self._advisor = advisor
@@ -91,13 +91,13 @@ class QuerySupervisor:
         """The query ended by itself, or was given up."""
         return self._ended
 
-    def ask(self, plan: Plan, reason: str) -> None:
-        """Have a plan put in force at the next look."""
+    def request(self, plan: Plan, reason: str) -> None:
+        """Put a plan in force at the next check."""
         repartitions = plan.state_partitions != self.plan.state_partitions
         self._requested = PlanChange(plan, reason, self._pauses.expected_s(repartitions=repartitions))
 
     def tend(self) -> None:
-        """Look once, and do what is due. Whatever fails in it is told; the next look is another try."""
+        """Check once, and do what is due. A failure is reported; the next check tries again."""
         if self._ended:
             return
         try:
@@ -107,8 +107,8 @@ class QuerySupervisor:
         except Exception as error:
             if self._is_ending():
                 return
-            logger.exception("looking after the query failed; it goes on as it is")
-            self._tell("look-failed", f"{type(error).__name__}: {error}", severity=Severity.ERROR)
+            logger.exception("supervising the query failed; the query continues unchanged")
+            self._report("look-failed", f"{type(error).__name__}: {error}", severity=Severity.ERROR)
 
     def _tend(self) -> None:
         if self._due_s is not None:
@@ -120,14 +120,14 @@ class QuerySupervisor:
             self._backoff.forget()
             if self._pause is not None:
                 self._end_pause(self._pause, first_batch_s)
-            # Only now is it known where it stands: a batch that an earlier start left half done is done.
+            # Not before: an interrupted batch of an earlier start must be complete.
             self._follow_advice()
 
     def stop(self, within_s: float) -> None:
         """Stop the query, between two batches if it gets there in time."""
         self._ended, self._due_s = True, None
         if not self._host.stop(within_s):
-            self._tell("query-interrupted", "a batch was still running; it is run again at the next start")
+            self._report("query-interrupted", "a batch was still running; it is run again at the next start")
 
     # ------------------------------------------------------------------------------------------------------- starting
 
@@ -147,25 +147,25 @@ class QuerySupervisor:
             kind = "query-restarted" if self._is_started else "query-started"
             self.restarts += self._is_started
             self._is_started = True
-            self._tell(kind, self.plan.in_words())
+            self._report(kind, self.plan.in_words())
             if self._advisor is not None:
                 self._advisor.started(self._clock.now())
 
     def _recover(self) -> None:
-        """End or undo what was cut off, and plan with the state partitions that there are."""
+        """Complete or undo an interrupted change, and take over the present number of state partitions."""
         if self._repartitioning is None:
             return
-        if told := self._repartitioning.recover():
-            self._tell("change-recovered", f"{told}.")
+        if recovered := self._repartitioning.recover():
+            self._report("change-recovered", f"{recovered}.")
         if (found := self._repartitioning.partitions) is not None:
             self.plan = replace(self.plan, state_partitions=found)
 
     def _wait_for_room(self, lacks: str) -> None:
-        """Nothing is started on a full disk: that could only fail again."""
+        """Start nothing on a full disk, because it would fail again."""
         wait_s = self._backoff.next_s()
         self._due_s = self._clock.now() + wait_s
         if self._no_room != lacks:
-            self._tell(
+            self._report(
                 "no-room",
                 f"{lacks}; the query waits until there is room, and nothing is lost",
                 severity=Severity.WARNING,
@@ -181,7 +181,7 @@ class QuerySupervisor:
             return
         if failure_text is None:
             self._ended = True
-            self._tell("query-ended", "the query has ended by itself, or was stopped by others")
+            self._report("query-ended", "the query has ended by itself, or was stopped by others")
             return
         if self._host.first_batch_s is not None:
             self._backoff.forget()
@@ -189,13 +189,13 @@ class QuerySupervisor:
 
     def _end_on_request(self) -> None:
         self._ended, self._due_s = True, None
-        self._tell("query-interrupted", "its end was asked for; what was not done yet is done at the next start")
+        self._report("query-interrupted", "its end was requested; the rest is done at the next start")
 
     def _on_failure(self, failure: Failure) -> None:
         if self._is_ending():
             self._end_on_request()
             return
-        self._pause = None  # What came now is no longer that of a change.
+        self._pause = None  # The pause is no longer that of a change alone.
         wait_s = self._backoff.next_s()
         if not failure.can_heal:
             self._give_up(failure)
@@ -206,7 +206,7 @@ class QuerySupervisor:
         else:
             self._due_s = self._clock.now() + wait_s
             again = f"it is started again in {format_duration(wait_s)}"
-            self._tell(
+            self._report(
                 "query-failed",
                 f"{failure}; {again}",
                 {"failures": self._backoff.failures, "wait_s": wait_s},
@@ -219,27 +219,27 @@ class QuerySupervisor:
             return
         self._ended, self._due_s = True, None
         self.failure = QueryFailedError(f"the query was stopped for good: {failure}.")
-        self._tell("query-given-up", str(self.failure), severity=Severity.ERROR)
+        self._report("query-given-up", str(self.failure), severity=Severity.ERROR)
 
     # ------------------------------------------------------------------------------------------------------- changing
 
     def _follow_advice(self) -> None:
-        asked, self._requested = self._requested, None
-        change = asked
+        requested, self._requested = self._requested, None
+        change = requested
         if change is None and self._advisor is not None:
             change = self._advisor.advise(self.plan)
         if change is None or change.plan == self.plan:
             return
-        if asked is None and not self._acts:
-            self._tell("change-recommended", change.reason)
+        if requested is None and not self._acts:
+            self._report("change-recommended", change.reason)
         elif change.plan.state_partitions != self.plan.state_partitions:
             self._restart(change, repartitions=True)
         elif self._has_capped(change.plan.max_records_per_batch):
             self.plan = change.plan
             self._changed(self.plan)
-            self._tell("cap-changed", f"{change.reason}; it holds from the next batch on")
-        elif asked is None and change.expected_pause_s == 0 and self._advisor is not None:
-            self._advisor.cap_refused()  # Whoever advised it did not reckon with a restart.
+            self._report("cap-changed", f"{change.reason}; it holds from the next batch on")
+        elif requested is None and change.expected_pause_s == 0 and self._advisor is not None:
+            self._advisor.cap_refused()  # The advice did not expect a restart.
         else:
             self._restart(change, repartitions=False)
 
@@ -249,14 +249,14 @@ class QuerySupervisor:
     def _restart(self, change: PlanChange, *, repartitions: bool) -> None:
         expected_s = change.expected_pause_s
         begun = f"{change.reason}; a pause of {format_duration(expected_s)} is expected"
-        self._tell("change-begun", begun, {"expected_pause_s": expected_s})
-        # Whatever comes now, it is started again at the next look if not before.
+        self._report("change-begun", begun, {"expected_pause_s": expected_s})
+        # Whatever happens now, it is started again at the next check at the latest.
         self._due_s = self._clock.now()
         if not self._host.stop(STOP_WITHIN_S):
             self._put_off(change)
             return
         if self._host.failure is not None:
-            self._on_end()  # Its last batch failed; there will be another time.
+            self._on_end()  # Its last batch failed; the change is advised again later.
             return
         began_s = self._clock.now()
         made = self._repartitioned(change, began_s) if repartitions else True
@@ -267,41 +267,41 @@ class QuerySupervisor:
         self._start()
 
     def _end_pause(self, pause: _Pause, first_batch_s: float) -> None:
-        """The first batch after a change has ended: until it began, nothing was done."""
+        """Measure the pause once the first batch after a change has ended: until it began, nothing was done."""
         self._pause = None
         pause_s = max(0.0, self._clock.now() - pause.began_s - first_batch_s)
         self._pauses.add(pause_s, repartitions=pause.repartitions)
         self._changed(self.plan)
-        told = f"paused for {format_duration(pause_s)}, {format_duration(pause.expected_s)} were expected"
+        pauses = f"paused for {format_duration(pause_s)}, {format_duration(pause.expected_s)} were expected"
         numbers = {"expected_pause_s": pause.expected_s, "pause_s": pause_s}
-        self._tell("change-made", f"{self.plan.in_words()}; {told}", numbers)
+        self._report("change-made", f"{self.plan.in_words()}; {pauses}", numbers)
 
     def _put_off(self, change: PlanChange) -> None:
-        """The query could not be stopped between two batches; after the next batch there is another try."""
+        """Try again after the next batch, because the query could not be stopped between two batches."""
         self._tries += 1
         if self._tries < TRIES:
             self._requested = change
-            self._tell("change-put-off", "the query was not stopped between two batches; it is tried again")
+            self._report("change-put-off", "the query was not stopped between two batches; it is tried again")
         else:
             self._tries = 0
-            self._tell(
+            self._report(
                 "change-given-up",
-                "the query cannot be stopped between two batches; it goes on as it was",
+                "the query cannot be stopped between two batches; it continues unchanged",
                 severity=Severity.ERROR,
             )
 
     def _repartitioned(self, change: PlanChange, now: float) -> bool:
         if self._repartitioning is None or change.plan.state_partitions is None:
-            self._tell(
+            self._report(
                 "change-failed",
-                "state partitions cannot be changed here; the query goes on as it was",
+                "state partitions cannot be changed here; the query continues unchanged",
                 severity=Severity.ERROR,
             )
             return False
         try:
             self._repartitioning.change(change.plan.state_partitions, now)
         except (EngineError, OSError) as error:
-            self._tell("change-failed", f"{error} The query goes on as it was.", severity=Severity.ERROR)
+            self._report("change-failed", f"{error} The query continues unchanged.", severity=Severity.ERROR)
             self._failed_changes += 1
             if self._failed_changes == FAILED_CHANGES and self._advisor is not None:
                 self._advisor.partitions_refused()
