@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.types import JSON
@@ -16,14 +17,10 @@ from headgate.runtime.model_file import SETTING as MODEL_FILE
 from headgate.service.applied_changes import changed, require_usable
 from headgate.service.jobs import ServedJob
 from headgate.service.store.changes import AuditRecord, ChangeKind, JobChange
+from headgate.service.store.tokens import PREFIX
 
 if TYPE_CHECKING:
     from headgate.service.service import Service
-
-
-from typing import TypeVar, cast
-
-from headgate.service.store.tokens import PREFIX
 
 _TOKEN = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{20,}}")
 _PASSWORD = re.compile(r"(://[^/\s:@]*:)[^/\s@]+@")
@@ -55,6 +52,18 @@ FILE_SETTINGS = ("file", MODEL_FILE)
 """Settings of policies that name files."""
 
 
+@dataclass(frozen=True, slots=True)
+class RequestedChange:
+    """A change of a job, to be made in place of one of the same kind and name."""
+
+    job: str
+    kind: ChangeKind
+    name: str
+    body: Mapping[str, JSON]
+    why: str
+    lasts_s: float | None = None
+
+
 class Operations:
     """The operations of users on the jobs of a service; one at a time."""
 
@@ -62,79 +71,55 @@ class Operations:
         self._service = service
         self._lock = threading.Lock()
 
-    def put(
-        self,
-        who: str,
-        job: str,
-        kind: ChangeKind,
-        name: str,
-        body: Mapping[str, JSON],
-        why: str,
-        lasts_s: float | None = None,
-    ) -> JobChange:
-        """Put a change in force, in place of one of the same kind and name."""
+    def put(self, who: str, requested: RequestedChange) -> JobChange:
+        """Put a change in force."""
         with self._lock:
-            found = self._service.fleet.job(job)
-            change, in_force = self._prepared(found, who, kind, name, body, why, lasts_s)
-            before = next((change for change in found.changes if (change.kind, change.name) == (kind, name)), None)
-            self._save(found, change, before, in_force)
+            job = self._service.fleet.job(requested.job)
+            change, in_force = self._prepared(job, who, requested)
+            before = _change_of(job, change.kind, change.name)
+            self._save(job, change, before, in_force)
             return change
 
-    def check(
-        self,
-        who: str,
-        job: str,
-        kind: ChangeKind,
-        name: str,
-        body: Mapping[str, JSON],
-        why: str,
-        lasts_s: float | None = None,
-    ) -> None:
+    def check(self, requested: RequestedChange) -> None:
         """Refuse what ``put`` would refuse, and change nothing."""
-        self._prepared(self._service.fleet.job(job), who, kind, name, body, why, lasts_s)
+        self._prepared(self._service.fleet.job(requested.job), "", requested)
 
     def _prepared(
-        self,
-        job: ServedJob,
-        who: str,
-        kind: ChangeKind,
-        name: str,
-        body: Mapping[str, JSON],
-        why: str,
-        lasts_s: float | None,
+        self, job: ServedJob, who: str, requested: RequestedChange
     ) -> tuple[JobChange, tuple[JobChange, ...]]:
         """Return a change that can be made, and all that are in force with it."""
+        kind, name, body, why = requested.kind, requested.name, dict(requested.body), requested.why
         now_s = self._service.clock.now()
         _refuse_files(body.get("settings", {}))
-        _require_storable(why, to_json(dict(body)))
+        _require_storable(why, to_json(body))
         if kind is ChangeKind.PERIOD and not re.fullmatch(NAME_PATTERN, name):
             raise InputError(
                 f"period name {name[:80]!r} is not allowed; up to 63 letters, digits, - and _ are, the first of them "
                 "a letter or a digit."
             )
-        until_s = None if lasts_s is None else now_s + lasts_s
-        change = JobChange(job.name, kind, name, without_secrets(dict(body)), now_s, who, redacted(why), until_s)
+        until_s = None if requested.lasts_s is None else now_s + requested.lasts_s
+        change = JobChange(job.name, kind, name, without_secrets(body), now_s, who, redacted(why), until_s)
         in_force = (*(other for other in job.changes if (other.kind, other.name) != (kind, name)), change)
         require_usable(changed(job.requested, in_force))
         return change, in_force
 
-    def settings(
-        self, who: str, job: str, settings: Mapping[str, JSON], guards: Mapping[str, JSON], why: str
-    ) -> JobChange:
-        """Change settings of the policy and the guards in force; those that are not named stay."""
+    def of_settings(
+        self, job: str, settings: Mapping[str, JSON], guards: Mapping[str, JSON], why: str
+    ) -> RequestedChange:
+        """Return a change of settings of the policy and the guards in force; those that are not named stay."""
         spec = self._service.fleet.job(job).spec
         body = {
             "policy": spec.policy,
             "settings": {**spec.settings, **settings},
             "guards": {**spec.guards, **guards},
         }
-        return self.put(who, job, ChangeKind.POLICY, "", body, why)
+        return RequestedChange(job, ChangeKind.POLICY, "", body, why)
 
     def revert(self, who: str, job: str, kind: ChangeKind, name: str, why: str) -> JobChange:
         """Take a change back, so that the file applies again, and return it."""
         with self._lock:
             found = self._service.fleet.job(job)
-            before = next((change for change in found.changes if (change.kind, change.name) == (kind, name)), None)
+            before = _change_of(found, kind, name)
             if before is None:
                 raise UnknownNameError(
                     "change", f"{kind} {name}".strip(), [_called(change) for change in found.changes]
@@ -199,6 +184,10 @@ class Operations:
         self._service.hub.publish(entry.at_s, "change", entry.job, data)
 
 
+def _change_of(job: ServedJob, kind: ChangeKind, name: str) -> JobChange | None:
+    return next((change for change in job.changes if (change.kind, change.name) == (kind, name)), None)
+
+
 def _refuse_files(settings: Mapping[str, JSON]) -> None:
     """Prevent users from reading files of this machine through a setting."""
     for name in FILE_SETTINGS:
@@ -216,7 +205,7 @@ def _require_storable(*texts: str) -> None:
 
 def _called(change: JobChange) -> str:
     """
-    >>> _called(Change("clicks", ChangeKind.SIZE, "count", {}, 0.0, "ana", "a test"))
+    >>> _called(JobChange("clicks", ChangeKind.SIZE, "count", {}, 0.0, "ana", "a test"))
     'size of count'
     """
     return str(change.kind) if change.name in ("", ALL_OPERATORS) else f"{change.kind} of {change.name}"

@@ -13,6 +13,7 @@ from headgate.core.types import Decision, Instances, Sample
 from headgate.engines.agents import Report
 from headgate.runtime.past import LONGEST_BREAK_S, state_key
 from headgate.service.config import JobSpec, OperatorSpec, ServiceConfig
+from headgate.service.operations import RequestedChange
 from headgate.service.service import Service
 from headgate.service.store import open_store
 from headgate.service.store.changes import ChangeKind
@@ -156,7 +157,9 @@ def test_who_follows_takes_up_what_is_changed_meanwhile(two: Two) -> None:
     first = two.lead(0)
     two.pass_time(first, 0.7, steps=2)
     two.follow(1)
-    first.operations.put("somebody", "clicks", ChangeKind.BOUNDS, "count", {"instances": [1, 6]}, "a test")
+    first.operations.put(
+        "somebody", RequestedChange("clicks", ChangeKind.BOUNDS, "count", {"instances": [1, 6]}, "a test")
+    )
     two.follow(1)
     two.pass_time(first, 0.7, steps=2)
     two.clock.advance(INTERVAL_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Request, Response
@@ -12,9 +13,11 @@ from headgate.core.units import parse_duration_s
 from headgate.service.api.answers import json_response, problems, who_of
 from headgate.service.api.jobs import change_view
 from headgate.service.api.models import ChangeView, RulesView
+from headgate.service.operations import RequestedChange
 from headgate.service.service import Service
 from headgate.service.store.changes import ChangeKind
 
+RULES = "rules"
 MOST_INSTANCES = 1_000_000
 LONGEST_S = 366 * 86400.0
 
@@ -109,6 +112,10 @@ class RulesRequest(ChangeRequest):
     rules: Annotated[str, Field(max_length=200_000, examples=["version: 1\nrules: []\n"])]
     """A rule file, as YAML."""
 
+    @property
+    def as_policy(self) -> PolicyRequest:
+        return PolicyRequest(why=self.why, policy=RULES, settings={RULES: self.rules})
+
 
 class RevertRequest(ChangeRequest):
     kind: Literal["pause", "size", "mode", "period", "policy", "bounds", "objective"]
@@ -122,6 +129,7 @@ PeriodName = Annotated[str, Path(max_length=63, pattern=r"^[A-Za-z0-9][A-Za-z0-9
 def steering_router(service: Service) -> APIRouter:
     made = APIRouter(tags=["changes"])
     operations, answers = service.operations, problems(400, 404, 503)
+    put = partial(_put, service)
 
     @made.get(
         "/v1/jobs/{job}/changes", response_model=list[ChangeView], responses=problems(404), summary="Changes in force"
@@ -131,11 +139,7 @@ def steering_router(service: Service) -> APIRouter:
 
     @made.put("/v1/jobs/{job}/pause", response_model=ChangeView, responses=answers, summary="Pause scaling")
     def pause(job: str, wanted: PauseRequest, request: Request) -> Response:
-        body = {"direction": wanted.direction}
-        change = operations.put(
-            who_of(request), job, ChangeKind.PAUSE, wanted.operator, body, wanted.why, seconds(wanted.lasts)
-        )
-        return json_response(change_view(change))
+        return put(request, job, ChangeKind.PAUSE, wanted.operator, wanted, "direction")
 
     @made.post(
         "/v1/jobs/{job}/resume", response_model=list[ChangeView], responses=answers, summary="End pauses; gives them"
@@ -151,17 +155,11 @@ def steering_router(service: Service) -> APIRouter:
         summary="Force a size for a time",
     )
     def size(job: str, operator: str, wanted: SizeRequest, request: Request) -> Response:
-        body = {"size": wanted.size}
-        change = operations.put(
-            who_of(request), job, ChangeKind.SIZE, operator, body, wanted.why, seconds(wanted.lasts)
-        )
-        return json_response(change_view(change))
+        return put(request, job, ChangeKind.SIZE, operator, wanted)
 
     @made.put("/v1/jobs/{job}/mode", response_model=ChangeView, responses=answers, summary="Act, or recommend only")
     def mode(job: str, wanted: ModeRequest, request: Request) -> Response:
-        body = {"mode": wanted.mode}
-        change = operations.put(who_of(request), job, ChangeKind.MODE, "", body, wanted.why, seconds(wanted.lasts))
-        return json_response(change_view(change))
+        return put(request, job, ChangeKind.MODE, "", wanted)
 
     @made.put(
         "/v1/jobs/{job}/periods/{period}",
@@ -170,10 +168,7 @@ def steering_router(service: Service) -> APIRouter:
         summary="A period of the week with forbidden scaling, or with sizes of its own",
     )
     def period(job: str, period: PeriodName, wanted: PeriodRequest, request: Request) -> Response:
-        body = wanted.model_dump(exclude={"why"})
-        return json_response(
-            change_view(operations.put(who_of(request), job, ChangeKind.PERIOD, period, body, wanted.why))
-        )
+        return put(request, job, ChangeKind.PERIOD, period, wanted)
 
     @made.post("/v1/jobs/{job}/revert", response_model=ChangeView, responses=answers, summary="Take a change back")
     def revert(job: str, wanted: RevertRequest, request: Request) -> Response:
@@ -184,28 +179,34 @@ def steering_router(service: Service) -> APIRouter:
     return made
 
 
-def seconds(lasts: str | float | None) -> float | None:
-    """A duration that was checked when it was read."""
-    return None if lasts is None else float(lasts)
+def _put(
+    service: Service, request: Request, job: str, kind: ChangeKind, name: str, wanted: ChangeRequest, *parts: str
+) -> Response:
+    change = service.operations.put(who_of(request), requested_change(job, kind, name, wanted, *parts))
+    return json_response(change_view(change))
 
 
-RULES = "rules"
+def requested_change(job: str, kind: ChangeKind, name: str, wanted: ChangeRequest, *parts: str) -> RequestedChange:
+    """Return the change that a request describes, in these parts of its body or in all of it."""
+    body = wanted.model_dump(include=set(parts) or None, exclude={"why", "lasts"})
+    # A duration was checked when it was read.
+    lasts = getattr(wanted, "lasts", None)
+    return RequestedChange(job, kind, name, body, wanted.why, None if lasts is None else float(lasts))
 
 
 def targets_router(service: Service) -> APIRouter:
     made = APIRouter(tags=["changes"])
     operations, answers = service.operations, problems(400, 404, 503)
+    put = partial(_put, service)
 
     @made.put("/v1/jobs/{job}/policy", response_model=ChangeView, responses=answers, summary="Another policy")
     def put_policy(job: str, wanted: PolicyRequest, request: Request) -> Response:
-        body = {"policy": wanted.policy, "settings": wanted.settings, "guards": wanted.guards}
-        return json_response(change_view(operations.put(who_of(request), job, ChangeKind.POLICY, "", body, wanted.why)))
+        return put(request, job, ChangeKind.POLICY, "", wanted)
 
     @made.patch("/v1/jobs/{job}/settings", response_model=ChangeView, responses=answers, summary="Other settings")
     def patch_settings(job: str, wanted: SettingsRequest, request: Request) -> Response:
-        return json_response(
-            change_view(operations.settings(who_of(request), job, wanted.settings, wanted.guards, wanted.why))
-        )
+        requested = operations.of_settings(job, wanted.settings, wanted.guards, wanted.why)
+        return json_response(change_view(operations.put(who_of(request), requested)))
 
     @made.get("/v1/jobs/{job}/rules", response_model=RulesView, responses=problems(404), summary="The rules in force")
     def rules(job: str) -> Response:
@@ -214,8 +215,7 @@ def targets_router(service: Service) -> APIRouter:
 
     @made.put("/v1/jobs/{job}/rules", response_model=ChangeView, responses=answers, summary="Decide by these rules")
     def put_rules(job: str, wanted: RulesRequest, request: Request) -> Response:
-        body = {"policy": RULES, "settings": {RULES: wanted.rules}, "guards": {}}
-        return json_response(change_view(operations.put(who_of(request), job, ChangeKind.POLICY, "", body, wanted.why)))
+        return put(request, job, ChangeKind.POLICY, "", wanted.as_policy)
 
     @made.put(
         "/v1/jobs/{job}/operators/{operator}/bounds",
@@ -224,16 +224,10 @@ def targets_router(service: Service) -> APIRouter:
         summary="Other bounds",
     )
     def put_bounds(job: str, operator: str, wanted: BoundsRequest, request: Request) -> Response:
-        body = {"instances": wanted.instances}
-        return json_response(
-            change_view(operations.put(who_of(request), job, ChangeKind.BOUNDS, operator, body, wanted.why))
-        )
+        return put(request, job, ChangeKind.BOUNDS, operator, wanted)
 
     @made.put("/v1/jobs/{job}/objective", response_model=ChangeView, responses=answers, summary="Another objective")
     def put_objective(job: str, wanted: ObjectiveRequest, request: Request) -> Response:
-        body = {"objective": wanted.objective}
-        return json_response(
-            change_view(operations.put(who_of(request), job, ChangeKind.OBJECTIVE, "", body, wanted.why))
-        )
+        return put(request, job, ChangeKind.OBJECTIVE, "", wanted)
 
     return made

@@ -12,10 +12,10 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from headgate.core.errors import InputError, UnknownNameError
-from headgate.core.types import JSON
 from headgate.core.units import format_duration
 from headgate.rules.model import ALL_OPERATORS
 from headgate.service.api.steering import (
+    RULES,
     BoundsRequest,
     ModeRequest,
     ObjectiveRequest,
@@ -27,13 +27,14 @@ from headgate.service.api.steering import (
     RulesRequest,
     SettingsRequest,
     SizeRequest,
+    requested_change,
 )
 from headgate.service.jobs import ServedJob
+from headgate.service.operations import RequestedChange
 from headgate.service.service import Service
 from headgate.service.store.changes import ChangeKind
 
 T = TypeVar("T", bound=BaseModel)
-RULES = "rules"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,28 +69,14 @@ def _parsed(model: type[T], **values: object) -> T:
         raise InputError(f"{where} {first['input']!r} is not usable: {first['msg']}.") from error
 
 
-def _put(  # noqa: PLR0913 - the parts of a change and its texts
-    service: Service,
-    job: ServedJob,
-    kind: ChangeKind,
-    name: str,
-    body: Mapping[str, JSON],
-    why: str,
-    *,
-    summary: str,
-    before: str,
-    after: str,
-    lasts: str | float | None = None,
-) -> ProposedChange:
-    operations, lasts_s = service.operations, None if lasts is None else float(lasts)
-    if lasts_s is not None:
-        summary = f"{summary}, for {format_duration(lasts_s)}"
+def _put(service: Service, change: RequestedChange, summary: str, before: str, after: str) -> ProposedChange:
+    operations, lasts_s = service.operations, change.lasts_s
     return ProposedChange(
-        f"{summary}.",
+        f"{summary}." if lasts_s is None else f"{summary}, for {format_duration(lasts_s)}.",
         before,
         after,
-        lambda: operations.check("", job.name, kind, name, body, why, lasts_s),
-        lambda who: operations.put(who, job.name, kind, name, body, why, lasts_s),
+        lambda: operations.check(change),
+        lambda who: operations.put(who, change),
     )
 
 
@@ -97,11 +84,8 @@ def _pause(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Propo
     request = _parsed(PauseRequest, **_some(fields, "why", "direction", "operator", "lasts"))
     which = {"both": "any scaling", "in": "scaling in", "out": "scaling out"}[request.direction]
     summary = f"Pause {which} of {_named(job, request.operator)}"
-    before = _pauses(job)
-    return _put(
-        service, job, ChangeKind.PAUSE, request.operator, {"direction": request.direction}, request.why,
-        summary=summary, before=before, after=f"{which} paused", lasts=request.lasts,
-    )  # fmt: skip
+    change = requested_change(job.name, ChangeKind.PAUSE, request.operator, request, "direction")
+    return _put(service, change, summary, _pauses(job), f"{which} paused")
 
 
 def _resume(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
@@ -125,21 +109,15 @@ def _size(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Propos
     operator = fields.get("operator", "")
     instances = None if job.observation is None else job.observation.instances.get(operator)
     before = "unknown" if instances is None else f"{instances.planned} planned"
-    return _put(
-        service, job, ChangeKind.SIZE, operator, {"size": request.size}, request.why,
-        summary=f"Force {request.size} instances of {operator}", before=before, after=f"{request.size} planned",
-        lasts=request.lasts,
-    )  # fmt: skip
+    change = requested_change(job.name, ChangeKind.SIZE, operator, request)
+    return _put(service, change, f"Force {request.size} instances of {operator}", before, f"{request.size} planned")
 
 
 def _mode(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
     request = _parsed(ModeRequest, **_some(fields, "why", "mode", "lasts"))
     words = {"act": "act on what is decided", "recommend": "only recommend, and change nothing"}
-    return _put(
-        service, job, ChangeKind.MODE, "", {"mode": request.mode}, request.why,
-        summary=f"Let {job.spec.policy} {words[request.mode]}", before=str(job.spec.mode), after=request.mode,
-        lasts=request.lasts,
-    )  # fmt: skip
+    change = requested_change(job.name, ChangeKind.MODE, "", request)
+    return _put(service, change, f"Let {job.spec.policy} {words[request.mode]}", str(job.spec.mode), request.mode)
 
 
 def _period(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
@@ -152,7 +130,6 @@ def _period(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Prop
         during=during,
         **_some(fields, "why", "operator", "forbid", "at_least", "at_most", "time_zone"),
     )
-    body = request.model_dump(exclude={"why"})
     parts = [
         f"no {request.forbid.removeprefix('any ')}" if request.forbid else "",
         f"at least {request.at_least}" if request.at_least else "",
@@ -163,11 +140,14 @@ def _period(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Prop
     before = next(
         (str(change.body) for change in job.changes if change.kind is ChangeKind.PERIOD and change.name == name), "none"
     )
+    change = requested_change(job.name, ChangeKind.PERIOD, name, request)
     return _put(
-        service, job, ChangeKind.PERIOD, name, body, request.why,
-        summary=f"Apply {limits} to {_named(job, request.operator)} during {when} ({request.time_zone}), as {name}",
-        before=before, after=f"{limits} during {when}",
-    )  # fmt: skip
+        service,
+        change,
+        f"Apply {limits} to {_named(job, request.operator)} during {when} ({request.time_zone}), as {name}",
+        before,
+        f"{limits} during {when}",
+    )
 
 
 def _policy(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
@@ -178,12 +158,14 @@ def _policy(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Prop
         settings=_lines(fields, "settings"),
         guards=_lines(fields, "guards"),
     )
-    body = {"policy": request.policy, "settings": request.settings, "guards": request.guards}
+    change = requested_change(job.name, ChangeKind.POLICY, "", request)
     return _put(
-        service, job, ChangeKind.POLICY, "", body, request.why,
-        summary=f"Let {request.policy} decide", before=_policy_text(job.spec.policy, job.spec.settings),
-        after=_policy_text(request.policy, request.settings),
-    )  # fmt: skip
+        service,
+        change,
+        f"Let {request.policy} decide",
+        _policy_text(job.spec.policy, job.spec.settings),
+        _policy_text(request.policy, request.settings),
+    )
 
 
 def _settings(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
@@ -195,16 +177,12 @@ def _settings(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Pr
     )
     if not request.settings and not request.guards:
         raise InputError("settings: nothing was filled in; write for example scale_in_window_s = 2m.")
-    spec, operations = job.spec, service.operations
-    settings, guards = {**spec.settings, **request.settings}, {**spec.guards, **request.guards}
-    body = {"policy": spec.policy, "settings": settings, "guards": guards}
-    return ProposedChange(
-        f"Set {', '.join(f'{name} to {value}' for name, value in {**request.settings, **request.guards}.items())}.",
-        _policy_text(spec.policy, {**spec.settings, **spec.guards}),
-        _policy_text(spec.policy, {**settings, **guards}),
-        lambda: operations.check("", job.name, ChangeKind.POLICY, "", body, request.why),
-        lambda who: operations.settings(who, job.name, request.settings, request.guards, request.why),
-    )
+    spec = job.spec
+    change = service.operations.of_settings(job.name, request.settings, request.guards, request.why)
+    named = ", ".join(f"{name} to {value}" for name, value in {**request.settings, **request.guards}.items())
+    before = _policy_text(spec.policy, {**spec.settings, **spec.guards})
+    after = _policy_text(spec.policy, {**change.body["settings"], **change.body["guards"]})
+    return _put(service, change, f"Set {named}", before, after)
 
 
 def _bounds(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
@@ -213,29 +191,27 @@ def _bounds(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Prop
     operator = fields.get("operator", "")
     job.require_operator(operator)
     now, (fewest, most) = job.spec.operator(operator), request.instances
+    change = requested_change(job.name, ChangeKind.BOUNDS, operator, request)
     return _put(
-        service, job, ChangeKind.BOUNDS, operator, {"instances": request.instances}, request.why,
-        summary=f"Keep {operator} between {fewest} and {most} instances",
-        before=f"{now.min_instances} to {now.max_instances}", after=f"{fewest} to {most}",
-    )  # fmt: skip
+        service,
+        change,
+        f"Keep {operator} between {fewest} and {most} instances",
+        f"{now.min_instances} to {now.max_instances}",
+        f"{fewest} to {most}",
+    )
 
 
 def _objective(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
     request = _parsed(ObjectiveRequest, **_some(fields, "why", "objective"))
-    return _put(
-        service, job, ChangeKind.OBJECTIVE, "", {"objective": request.objective}, request.why,
-        summary=f"Ask for {request.objective}", before=str(job.spec.end_to_end), after=request.objective,
-    )  # fmt: skip
+    change = requested_change(job.name, ChangeKind.OBJECTIVE, "", request)
+    return _put(service, change, f"Ask for {request.objective}", str(job.spec.end_to_end), request.objective)
 
 
 def _rules(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
     request = _parsed(RulesRequest, **_some(fields, "why", "rules"))
-    body = {"policy": RULES, "settings": {RULES: request.rules}, "guards": {}}
     before = str(job.spec.settings.get(RULES, "")) if job.spec.policy == RULES else f"{job.spec.policy} decides"
-    return _put(
-        service, job, ChangeKind.POLICY, "", body, request.why,
-        summary="Decide by these rules", before=before, after=request.rules,
-    )  # fmt: skip
+    change = requested_change(job.name, ChangeKind.POLICY, "", request.as_policy)
+    return _put(service, change, "Decide by these rules", before, request.rules)
 
 
 def _revert(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
