@@ -1,10 +1,9 @@
 """The one reader of YAML and JSON documents: forms declare the keys, and every mistake has its line and column."""
 
 from headgate.documents.errors import DocumentError, Problem
-from headgate.documents.form import Form, Mistake, key
+from headgate.documents.form import Form, Mistake, json_schema, key
 from headgate.documents.nodes import Position
 from headgate.documents.reader import Document, parse, read, read_text
-from headgate.documents.schema import json_schema
 
 __all__ = [
     "Document",

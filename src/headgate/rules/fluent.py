@@ -25,15 +25,14 @@ type checker refuses an unfinished rule; where neither is used, :func:`policy` d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.metrics import Aggregation
 from headgate.rules.model import (
     ALL_OPERATORS,
-    ALL_READINGS,
     Comparison,
     Constraint,
     Direction,
@@ -83,40 +82,25 @@ def _finished(made: FinishedRule | Rule, metrics: tuple[str, ...]) -> Rule:
     return made.build(metrics) if isinstance(made, FinishedRule) else made
 
 
-_ONE = ScaleFactor(1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Condition:
-    metric: str
-    comparison: Comparison = Comparison.ABOVE
-    threshold: Value = 0.0
-    for_at_least_s: float = 0.0
-    readings: Readings = ALL_READINGS
-    over_instances: Aggregation = Aggregation.MEAN
-
-
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """The unfinished rule; ``text`` is the Python that made it."""
+    """An unfinished rule: arguments of ``Rule`` and of its triggers; ``text`` is the Python that made it."""
 
     name: str
     text: str
-    operator: str = ALL_OPERATORS
-    direction: Direction = Direction.OUT
-    factor: ScaleFactor = _ONE
-    limit: ScaleLimit | None = None
-    conditions: tuple[_Condition, ...] = ()
-    no_scale_out_since_s: float = 0.0
-    no_scale_in_since_s: float = 0.0
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    conditions: tuple[Mapping[str, Any], ...] = ()
 
-    def then(self, word: str, **changes: Any) -> _Draft:
-        return replace(self, text=f"{self.text}.{word}", **changes)
+    def then(self, word: str, **parts: Any) -> _Draft:
+        return replace(self, text=f"{self.text}.{word}", parts={**self.parts, **parts})
 
-    def condition(self, word: str, **changes: Any) -> _Draft:
+    def begin_condition(self, word: str, metric: str) -> _Draft:
+        return replace(self.then(word), conditions=(*self.conditions, {"metric": metric}))
+
+    def condition(self, word: str, **parts: Any) -> _Draft:
         """Refine the newest condition."""
         *others, newest = self.conditions
-        return self.then(word, conditions=(*others, replace(newest, **changes)))
+        return replace(self.then(word), conditions=(*others, {**newest, **parts}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +159,7 @@ class WhenStage(_Stage):
 
     def when(self, metric: str) -> ComparisonStage:
         """The metric that decides, such as ``backlog`` or ``latency``."""
-        conditions = (*self.draft.conditions, _Condition(metric))
-        return ComparisonStage(self.draft.then(f"when({metric!r})", conditions=conditions))
+        return ComparisonStage(self.draft.begin_condition(f"when({metric!r})", metric))
 
 
 class ScaleInLimitStage(WhenStage):
@@ -217,8 +200,7 @@ class FinishedRule(_Stage):
 
     def and_when(self, metric: str) -> ComparisonStage:
         """Another condition, which must hold as well."""
-        conditions = (*self.draft.conditions, _Condition(metric))
-        return ComparisonStage(self.draft.then(f"and_when({metric!r})", conditions=conditions))
+        return ComparisonStage(self.draft.begin_condition(f"and_when({metric!r})", metric))
 
     def with_no_scale_out_since(self, *, seconds: float = 0, minutes: float = 0, hours: float = 0) -> FinishedRule:
         """Only if the operator was not scaled out for this long."""
@@ -232,29 +214,8 @@ class FinishedRule(_Stage):
 
     def build(self, metrics: tuple[str, ...] = ()) -> Rule:
         """The rule itself; ``metrics`` are names of your own metrics."""
-        draft = self.draft
-        triggers = tuple(
-            make_trigger(
-                condition.metric,
-                condition.comparison,
-                condition.threshold,
-                condition.for_at_least_s,
-                condition.readings,
-                condition.over_instances,
-                own_metrics=metrics,
-            )
-            for condition in draft.conditions
-        )
-        return Rule(
-            draft.name,
-            draft.operator,
-            draft.direction,
-            draft.factor,
-            triggers,
-            draft.limit,
-            draft.no_scale_out_since_s,
-            draft.no_scale_in_since_s,
-        )
+        triggers = tuple(make_trigger(**condition, own_metrics=metrics) for condition in self.draft.conditions)
+        return Rule(self.draft.name, triggers=triggers, **self.draft.parts)
 
 
 class ConditionStage(FinishedRule):

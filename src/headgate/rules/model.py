@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.metrics import BASIC_METRICS, METRICS, Aggregation, Dimension, metric_key
@@ -37,49 +37,59 @@ class Comparison(StrEnum):
     BELOW = "below"
 
 
-def _size(value: object, what: str, example: str) -> tuple[float, bool]:
-    """A number of instances, or a multiple: the amount, and whether it is relative."""
-    expected = f"expected a whole number of instances such as {example}, or a multiple such as x2"
-    if isinstance(value, str) and (match := _RELATIVE.fullmatch(value.strip())):
-        amount, relative = float(match.group(1)), True
-    elif (isinstance(value, str) and re.fullmatch(r"\+?\d+", value.strip())) or (
-        isinstance(value, int) and not isinstance(value, bool)
-    ):
-        amount, relative = float(value), False
-    else:
-        raise InputError(f"{what} {value!r} is not understood; {expected}.")
-    if not amount <= MOST_INSTANCES:
-        raise InputError(f"{what} {value!r} is not allowed; at most {MOST_INSTANCES} is.")
-    return amount, relative
-
-
-def _written_size(amount: float, relative: bool) -> str:
-    return f"x{plain_number(amount)}" if relative else plain_number(amount)
-
-
 @dataclass(frozen=True, slots=True)
-class ScaleFactor:
-    """How far one action goes: by so many instances, or to a multiple or a fraction of the present size."""
+class _Size:
+    """A number of instances, or a multiple of a size."""
 
     amount: float
     relative: bool = False
+    what: ClassVar[str]
+    example: ClassVar[str]
+    smallest_multiple: ClassVar[float]
+    multiples: ClassVar[str]
+    """Which multiples are allowed, for messages."""
 
     def __post_init__(self) -> None:
-        if self.relative and not 1 < self.amount <= MOST_INSTANCES:
-            raise InputError(f"factor {self} is not allowed; a multiple must be above 1 (x2 doubles, or halves).")
+        if self.relative and not self.smallest_multiple < self.amount <= MOST_INSTANCES:
+            raise InputError(f"{self.what} {self} is not allowed; {self.multiples}.")
         if not self.relative and not (self.amount >= 1 and float(self.amount).is_integer()):
-            raise InputError(f"factor {self} is not allowed; a number of instances must be whole and at least 1.")
+            raise InputError(f"{self.what} {self} is not allowed; a number of instances must be whole and at least 1.")
 
     @classmethod
-    def parse(cls, value: object) -> ScaleFactor:
+    def parse(cls, value: object) -> Self:
         """
         >>> ScaleFactor.parse(2), ScaleFactor.parse("x2")
         (ScaleFactor(amount=2.0, relative=False), ScaleFactor(amount=2.0, relative=True))
         """
-        return cls(*_size(value, "factor", "2"))
+        text = value.strip() if isinstance(value, str) else ""
+        if match := _RELATIVE.fullmatch(text):
+            amount, relative = float(match.group(1)), True
+        elif re.fullmatch(r"\+?\d+", text) or (isinstance(value, int) and not isinstance(value, bool)):
+            amount, relative = float(text or value), False  # type: ignore[arg-type]  # a number, if there is no text
+        else:
+            raise InputError(
+                f"{cls.what} {value!r} is not understood; expected a whole number of instances such as {cls.example}, "
+                "or a multiple such as x2."
+            )
+        if not amount <= MOST_INSTANCES:
+            raise InputError(f"{cls.what} {value!r} is not allowed; at most {MOST_INSTANCES} is.")
+        return cls(amount, relative)
+
+    def __str__(self) -> str:
+        return f"x{plain_number(self.amount)}" if self.relative else plain_number(self.amount)
+
+
+class ScaleFactor(_Size):
+    """How far an action goes: by so many instances, or to a multiple or a fraction of the current size."""
+
+    __slots__ = ()
+    what = "factor"
+    example = "2"
+    smallest_multiple = 1.0
+    multiples = "a multiple must be above 1 (x2 doubles, or halves)"
 
     def applied(self, current: int, direction: Direction) -> int:
-        """The size wanted instead of the present one; always a change, rounded to the larger size.
+        """Return the size wanted in place of the current one; always a change, rounded to the larger size.
 
         >>> ScaleFactor(2, relative=True).applied(5, Direction.IN), ScaleFactor(2).applied(5, Direction.OUT)
         (3, 7)
@@ -90,29 +100,18 @@ class ScaleFactor:
         wanted = math.ceil(current / self.amount) if self.relative else current - int(self.amount)
         return min(wanted, current - 1)
 
-    def __str__(self) -> str:
-        return _written_size(self.amount, self.relative)
 
+class ScaleLimit(_Size):
+    """How far a rule may go altogether: to so many instances, or to a multiple of the original size."""
 
-@dataclass(frozen=True, slots=True)
-class ScaleLimit:
-    """How far a rule may go in all: to so many instances, or to a multiple of the original size."""
-
-    amount: float
-    relative: bool = False
-
-    def __post_init__(self) -> None:
-        if self.relative and not 0 < self.amount <= MOST_INSTANCES:
-            raise InputError(f"limit {self} is not allowed; a multiple of the original size must be above 0.")
-        if not self.relative and not (self.amount >= 1 and float(self.amount).is_integer()):
-            raise InputError(f"limit {self} is not allowed; a number of instances must be whole and at least 1.")
-
-    @classmethod
-    def parse(cls, value: object) -> ScaleLimit:
-        return cls(*_size(value, "limit", "8"))
+    __slots__ = ()
+    what = "limit"
+    example = "8"
+    smallest_multiple = 0.0
+    multiples = "a multiple of the original size must be above 0"
 
     def instances(self, original: int, direction: Direction) -> int:
-        """The limit in instances: rounded so that it is never exceeded.
+        """Return the limit in instances, rounded so that it is never exceeded.
 
         >>> ScaleLimit(4, relative=True).instances(2, Direction.OUT)
         8
@@ -121,9 +120,6 @@ class ScaleLimit:
             return int(self.amount)
         exact = round(self.amount * original, 9)
         return max(1, math.floor(exact) if direction is Direction.OUT else math.ceil(exact))
-
-    def __str__(self) -> str:
-        return _written_size(self.amount, self.relative)
 
 
 class ReadingsKind(StrEnum):

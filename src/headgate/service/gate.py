@@ -20,6 +20,8 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
+from starlette.responses import PlainTextResponse
+
 from headgate.core.errors import JournalError
 from headgate.engines.agents.wire import LEADER_HEADER, LONGEST_TEXT, NOT_LEADING
 from headgate.service.config.model import AccessRules, is_loopback
@@ -188,18 +190,17 @@ class Gate:
             scope[CALLER] = await self._admitted(scope, headers, body)
             _refuse_long(headers)
         except Refused as refused:
-            if (shown := self._shown(scope, refused)) is not None:
-                await shown(scope, receive, send)
-            else:
-                await _answer(send, refused)
+            answer = self._shown(scope, refused) or _sentence(refused)
+            await answer(scope, receive, send)
             return
         except JournalError:
-            await _answer(send, Refused(503, "tokens cannot be checked just now; try again in a moment."))
+            refused = Refused(503, "tokens cannot be checked just now; try again in a moment.")
+            await _sentence(refused)(scope, receive, send)
             return
         try:
             await self._app(scope, body.receive, send)
         except _TooLong:
-            await _answer(send, Refused(413, _LONG))
+            await _sentence(Refused(413, _LONG))(scope, receive, send)
 
     async def _admitted(self, scope: MutableMapping[str, Any], headers: dict[bytes, bytes], body: _Body) -> Caller:
         path, method = scope["path"], scope["method"]
@@ -301,15 +302,11 @@ def _address(scope: MutableMapping[str, Any]) -> str:
     return str(scope["client"][0]) if scope.get("client") else ""
 
 
-async def _answer(send: Send, refused: Refused) -> None:
-    text = str(refused).encode()
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(text)).encode())]
-    if refused.status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    if refused.status == 429:
-        headers.append((b"retry-after", b"1"))
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-    await send({"type": "http.response.body", "body": text})
+_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}
+
+
+def _sentence(refused: Refused) -> App:
+    return PlainTextResponse(str(refused), refused.status, _HEADERS.get(refused.status))
 
 
 ALWAYS = OPEN_PATHS | {"/metrics"}
@@ -333,12 +330,6 @@ class LeaderOnly:
             await self._app(scope, receive, send)
             return
         url = self._service.leader_url
-        if (page := self._shown(scope, why, url)) is not None:
-            await page(scope, receive, send)
-            return
-        text = f"this service {why}.".encode()
-        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(text)).encode())]
-        if url:
-            headers.append((LEADER_HEADER.lower().encode(), url.encode()))
-        await send({"type": "http.response.start", "status": NOT_LEADING, "headers": headers})
-        await send({"type": "http.response.body", "body": text})
+        headers = {LEADER_HEADER: url} if url else None
+        answer = self._shown(scope, why, url) or PlainTextResponse(f"this service {why}.", NOT_LEADING, headers)
+        await answer(scope, receive, send)

@@ -63,14 +63,15 @@ class Hub:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._number = 0
+        self.number = 0
+        """The number of the newest message."""
         self._messages: deque[Message] = deque(maxlen=RETAINED)
         self._listeners: set[Listener] = set()
 
     def publish(self, at_s: Instant, kind: str, job: str, data: JSON) -> None:
         with self._lock:
-            self._number += 1
-            message = Message(self._number, at_s, kind, job, data)
+            self.number += 1
+            message = Message(self.number, at_s, kind, job, data)
             self._messages.append(message)
             listeners = tuple(self._listeners)
         for listener in listeners:
@@ -80,11 +81,6 @@ class Hub:
         """Return the retained messages after a number."""
         with self._lock:
             return [message for message in self._messages if message.number > number]
-
-    @property
-    def number(self) -> int:
-        """The number of the newest message."""
-        return self._number
 
     @contextmanager
     def listening(self) -> Iterator[Listener]:

@@ -27,6 +27,14 @@ from headgate.service.store import Store
 from headgate.service.store.changes import JobChange
 from headgate.service.warm import WarmJobs
 
+if TYPE_CHECKING:
+    from headgate.service.standby import Standby
+
+logger = logging.getLogger("headgate")
+
+AT_ONCE = 50
+"""Jobs whose learned state is read in one query when they are taken over."""
+
 
 class JobRegistry:
     """The jobs of a service by name; safe to use from any thread. ``is_coming`` says whether a job will be added."""
@@ -60,15 +68,6 @@ class JobRegistry:
         if found is None:
             raise UnknownNameError("job", name, self._jobs)
         return found
-
-
-if TYPE_CHECKING:
-    from headgate.service.standby import Standby
-
-logger = logging.getLogger("headgate")
-
-AT_ONCE = 50
-"""Jobs whose learned state is read in one query when they are taken over."""
 
 
 class Service:
@@ -170,10 +169,7 @@ class Service:
     def step_down(self) -> None:
         """Release all jobs and write nothing more: another service leads."""
         for job in self.fleet:
-            self.scheduler.remove(job.name)
-            self.fleet.remove(job.name)
-            self.arbiter.forget(job.name)
-            self.figures.forget(job.name)
+            self._forget(job.name)
             job.abandon()
         self._warm.forget()
         # The fence stays, so that writes of the old term that are still under way are refused.
@@ -237,11 +233,14 @@ class Service:
 
     def release(self, name: str, why: str) -> None:
         """Stop controlling a job, which stays at its size."""
+        if (job := self._forget(name)) is not None:
+            job.close(why)
+
+    def _forget(self, name: str) -> ServedJob | None:
         self.scheduler.remove(name)
         self.arbiter.forget(name)
         self.figures.forget(name)
-        if (job := self.fleet.remove(name)) is not None:
-            job.close(why)
+        return self.fleet.remove(name)
 
     def publish(self, job: str, entry: Decision | Event) -> None:
         """Publish a decision or an event to the listeners."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -28,9 +30,10 @@ from headgate.service.store import open_store
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-
-import ssl
-from pathlib import Path
+logger = logging.getLogger("headgate")
+START_WITHIN_S = 10.0
+BY = "file"
+"""The author of changes from the file in the audit log."""
 
 
 def require_usable(tls: Tls) -> None:
@@ -75,9 +78,6 @@ def _is_certificate(path: Path) -> bool:
     except ssl.SSLError:
         return False
     return True
-
-
-START_WITHIN_S = 10.0
 
 
 class ApiServer:
@@ -156,12 +156,6 @@ def bind_socket(host: str, port: int) -> socket.socket:
         made.close()
         raise InputError(f"port {port} of {host} cannot be used: {cause_of(error)}.") from error
     return made
-
-
-logger = logging.getLogger("headgate")
-
-BY = "file"
-"""The author of changes from the file in the audit log."""
 
 
 class ConfigWatch:

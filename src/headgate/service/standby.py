@@ -68,8 +68,10 @@ class Standby:
         self._taking_on: threading.Thread | None = None
         self._failed: Term | None = None
         """A term in which the jobs could not be taken on."""
-        self._leader_url = ""
-        self._problem = ""
+        self.leader_url = ""
+        """The address of the leader, if it is known."""
+        self.problem = ""
+        """Why the lease cannot be checked; empty if it can."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="headgate-standby", daemon=True)
 
@@ -87,11 +89,6 @@ class Standby:
         return self._is_complete and self.leads
 
     @property
-    def leader_url(self) -> str:
-        """The address of the leader, if it is known."""
-        return self._leader_url
-
-    @property
     def token(self) -> int | None:
         term = self._term
         return None if term is None else term.token
@@ -99,11 +96,6 @@ class Standby:
     @property
     def is_alive(self) -> bool:
         return self._thread.is_alive()
-
-    @property
-    def problem(self) -> str:
-        """Why the lease cannot be checked; empty if it can."""
-        return self._problem
 
     # ----------------------------------------------------------------------------------------------------- lifecycle
 
@@ -137,22 +129,22 @@ class Standby:
             else:
                 self._renew(self._term)
         except HeadgateError as error:
-            if not self._problem:
+            if not self.problem:
                 logger.warning("the lease cannot be checked: %s", error)
-            self._problem = str(error)
+            self.problem = str(error)
         else:
-            self._problem = ""
+            self.problem = ""
 
     def _try_to_lead(self) -> None:
         # A service that has just been started leaves the lease to those that have followed the jobs, if there are any.
         term = self._lease.acquire(0.0 if self._service.is_warm else self._lease.lasts_s / COLD_DELAY_SHARE)
         if term is None:
             leader = self._lease.leader()
-            self._leader_url = "" if leader is None else leader.url
+            self.leader_url = "" if leader is None else leader.url
             self._service.stand_by()
             return
         logger.warning("this service leads from now on, in term %d", term.token)
-        self._term, self._leader_url = term, ""
+        self._term, self.leader_url = term, ""
         # On a thread of its own, because taking on a thousand jobs may take longer than the lease lasts.
         self._taking_on = threading.Thread(target=self._take_on, args=(term,), name="headgate-taking-on", daemon=True)
         self._taking_on.start()

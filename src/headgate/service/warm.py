@@ -123,22 +123,18 @@ class WarmJobs:
         self._now = now
         self._following: JournalFollower | None = None
         self._jobs: dict[str, WarmJob] = {}
-        self._is_warm = False
-        self._checked_s = float("-inf")
-
-    @property
-    def is_warm(self) -> bool:
+        self.is_warm = False
         """Whether all jobs are followed."""
-        return self._is_warm
+        self._checked_s = float("-inf")
 
     @property
     def is_due(self) -> bool:
         """Whether it is time to read new entries."""
-        return not self._is_warm or self._now() - self._checked_s >= FOLLOW_EVERY_S
+        return not self.is_warm or self._now() - self._checked_s >= FOLLOW_EVERY_S
 
     def follow(self, specs: Sequence[JobSpec]) -> None:
         """Read new entries, and the history of some of the jobs that are not followed yet."""
-        self._is_warm, self._checked_s = False, self._now()
+        self.is_warm, self._checked_s = False, self._now()
         until_s = time.monotonic() + READ_AHEAD_S
         if self._following is None:
             # First, so that no entry is missed that is written while a job is read.
@@ -155,7 +151,7 @@ class WarmJobs:
                 # After at least one job, so that a slow machine gets there as well.
                 if time.monotonic() >= until_s:
                     break
-        self._is_warm = len(self._jobs) == len(named) and not is_behind
+        self.is_warm = len(self._jobs) == len(named) and not is_behind
 
     def catch_up(self) -> None:
         """Read all remaining entries, as the new leader: no other service writes any more."""
@@ -184,4 +180,4 @@ class WarmJobs:
         """Forget everything, and start again with the next ``follow``."""
         if self._following is not None:
             self._following.close()
-        self._following, self._jobs, self._is_warm = None, {}, False
+        self._following, self._jobs, self.is_warm = None, {}, False

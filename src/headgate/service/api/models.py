@@ -21,16 +21,6 @@ _OPERATOR: dict[str, Any] = {
 }
 
 
-class NotFinite(BaseModel):
-    """A number that is not finite."""
-
-    model_config = ConfigDict(populate_by_name=True)
-    text: str = Field(alias="$float", examples=["inf"])
-
-
-Amount = float | NotFinite
-
-
 class ApiModel(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True, extra="forbid")
 

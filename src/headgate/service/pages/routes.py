@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Annotated
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
 from headgate.core.errors import UnknownNameError
 from headgate.journal.codec import to_json
 from headgate.service.gate import Shown, StandingBy
-from headgate.service.pages import changing, sign_in, stream
+from headgate.service.pages import changing, sign_in
 from headgate.service.pages.formats import iso, moment
 from headgate.service.pages.refusals import refusals, show_errors_on_pages, standing_by
 from headgate.service.pages.rendering import Renderer, static_answer
@@ -21,6 +23,10 @@ from headgate.service.store.changes import AuditRecord
 
 ENTRIES = 100
 """Of the audit log on one page."""
+QUIET_S = 15.0
+"""Without changes a comment is sent this often, so that no proxy takes the connection for dead."""
+RETRY_MS = 2000
+LIVE = "/live"
 Before = Annotated[int | None, Query(ge=1, le=2**62)]
 
 
@@ -34,7 +40,6 @@ def add_pages(api: FastAPI, service: Service, demo: str = "") -> tuple[Shown, St
     api.include_router(_router(service, renderer))
     api.include_router(changing.router(service, renderer))
     api.include_router(sign_in.router(service, renderer))
-    api.include_router(stream.router(service))
     return refusals(renderer), standing_by(renderer)
 
 
@@ -48,7 +53,7 @@ def _router(service: Service, renderer: Renderer) -> APIRouter:
 
     @made.get("/")
     def jobs(request: Request, q: str = "", page: int = 1) -> Response:
-        return renderer.page(request, "jobs.html", at="jobs", stream=stream.LIVE, view=overview(service, q, page))
+        return renderer.page(request, "jobs.html", at="jobs", stream=LIVE, view=overview(service, q, page))
 
     @made.get("/jobs/{name}")
     def job(request: Request, name: str, operator: str | None = None, span: str | None = None) -> Response:
@@ -57,7 +62,7 @@ def _router(service: Service, renderer: Renderer) -> APIRouter:
         except UnknownNameError as error:
             return renderer.problem(request, 404, "Not here", str(error))
         done = changing.DONE.get(request.query_params.get("done", ""), "")
-        events = f"{stream.LIVE}?{urlencode({'job': name})}"
+        events = f"{LIVE}?{urlencode({'job': name})}"
         return renderer.page(request, "job.html", at="jobs", stream=events, view=view, done=done)
 
     @made.get("/audit")
@@ -72,14 +77,18 @@ def _router(service: Service, renderer: Renderer) -> APIRouter:
             return renderer.problem(request, 404, "Not here", str(error))
         return _audit(request, name, before)
 
+    @made.get(LIVE)
+    async def live(request: Request, job: str = "") -> Response:
+        """Notify of changes of one job, or of all."""
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return StreamingResponse(notifications(service, job), media_type="text/event-stream", headers=headers)
+
     def _audit(request: Request, name: str | None, before: int | None) -> Response:
         entries = service.store.audit.entries(job=name, before=before, last=ENTRIES)
         base = "/audit" if name is None else f"/jobs/{quote(name)}/history"
         older = f"{base}?before={entries[0].number}" if len(entries) == ENTRIES else ""
         rows = [_entry_row(entry) for entry in reversed(entries)]
-        return renderer.page(
-            request, "audit.html", at="audit", stream=stream.LIVE, entries=rows, job=name or "", older=older
-        )
+        return renderer.page(request, "audit.html", at="audit", stream=LIVE, entries=rows, job=name or "", older=older)
 
     return made
 
@@ -95,3 +104,18 @@ def _entry_row(entry: AuditRecord) -> dict[str, str]:
         "before": "" if entry.before is None else to_json(entry.before),
         "after": "" if entry.after is None else to_json(entry.after),
     }
+
+
+async def notifications(service: Service, job: str) -> AsyncIterator[str]:
+    """Yield one event for each change; the page finds out what it is."""
+    with service.hub.listening() as listener:
+        yield f"retry: {RETRY_MS}\n\n"
+        while True:
+            try:
+                message = await listener.next(QUIET_S)
+            except EOFError:
+                return
+            if message is None:
+                yield ": quiet\n\n"
+            elif not job or message.job in ("", job):
+                yield f"event: change\nid: {message.number}\ndata: {message.kind}\n\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
@@ -125,7 +125,8 @@ def open_in_postgres(url: str, retention: Mapping[str, object] | None, now: Call
     try:
         with database.translated("opened for writing"):
             with database.engine.begin() as connection:
-                _prepare_database(connection, database.place)
+                connection.execute(select(func.pg_advisory_xact_lock(_SETS_UP)))
+                _prepare(connection, f"store {database.place}", _ONLY_ADDED_TO, SCHEMA)
             make_lease_table(database.engine)
     except BaseException:
         journal.close()
@@ -141,26 +142,14 @@ def open_in_postgres(url: str, retention: Mapping[str, object] | None, now: Call
     )
 
 
-def _prepare_database(connection: Connection, place: str) -> None:
-    connection.execute(select(func.pg_advisory_xact_lock(_SETS_UP)))
-    if not inspect(connection).has_table(about.name, schema=SCHEMA):
-        metadata.create_all(connection)
-        for statement in _ONLY_ADDED_TO:
-            connection.exec_driver_sql(statement)
-        connection.execute(insert(about).values(key=VERSION_KEY, value=str(SCHEMA_VERSION)))
-        return
-    found = connection.execute(select(about.c.value).where(about.c.key == VERSION_KEY)).scalar_one_or_none()
-    if found != str(SCHEMA_VERSION):
-        raise InputError(f"store {place} has schema {found}; this Headgate uses schema {SCHEMA_VERSION} only.")
-
-
 IN_MEMORY = "sqlite://"
 LEAST_FREE_BYTES = 200_000
 """What SQLite needs to open a file with its log."""
 _FILE = "sqlite:///"
-_REFUSING = (
-    "CREATE TRIGGER IF NOT EXISTS headgate_audit_no_{verb} BEFORE {verb} ON headgate_audit "
+_REFUSING = tuple(
+    f"CREATE TRIGGER IF NOT EXISTS headgate_audit_no_{verb} BEFORE {verb} ON headgate_audit "
     "BEGIN SELECT RAISE(ABORT, 'the audit log is only added to'); END"
+    for verb in ("UPDATE", "DELETE")
 )
 
 
@@ -181,7 +170,8 @@ def open_store(
 
 def _in_memory(now: Callable[[], float]) -> Store:
     engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
-    _prepare(engine, "the store in memory")
+    with engine.begin() as connection:
+        _prepare(connection, "the store in memory", _REFUSING)
     journals: dict[str, MemoryJournal] = {}
     return Store(engine, lambda job, fence: journals.setdefault(job, MemoryJournal()), lambda: None, now)
 
@@ -197,7 +187,8 @@ def _in_file(path: Path, retention: Mapping[str, object] | None, now: Callable[[
     engine = create_engine(f"{_FILE}{path}", connect_args={"timeout": 5.0})
     event.listen(engine, "connect", _set_up)
     try:
-        _prepare(engine, f"store {path}")
+        with engine.begin() as connection:
+            _prepare(connection, f"store {path}", _REFUSING)
         journal = SqliteJournal(journal_path(path), retention=retention, now=now)
     except exc.DBAPIError as error:
         engine.dispose()
@@ -229,18 +220,14 @@ def _set_up(connection: object, record: object) -> None:
     cursor.close()
 
 
-def _prepare(engine: Engine, what: str) -> None:
-    """Make the tables, or refuse those of another version."""
-    if not inspect(engine).has_table(about.name):
-        metadata.create_all(engine)
-        with engine.begin() as connection:
-            if engine.dialect.name == "sqlite":
-                for verb in ("UPDATE", "DELETE"):
-                    connection.exec_driver_sql(_REFUSING.format(verb=verb))
-            if connection.execute(select(about.c.value)).first() is None:
-                connection.execute(insert(about).values(key=VERSION_KEY, value=str(SCHEMA_VERSION)))
+def _prepare(connection: Connection, what: str, statements: Iterable[str], schema: str | None = None) -> None:
+    """Make the tables, and carry out the statements once; or refuse tables of another version."""
+    if not inspect(connection).has_table(about.name, schema=schema):
+        metadata.create_all(connection)
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+        connection.execute(insert(about).values(key=VERSION_KEY, value=str(SCHEMA_VERSION)))
         return
-    with engine.begin() as connection:
-        found = connection.execute(select(about.c.value).where(about.c.key == VERSION_KEY)).scalar_one_or_none()
+    found = connection.execute(select(about.c.value).where(about.c.key == VERSION_KEY)).scalar_one_or_none()
     if found != str(SCHEMA_VERSION):
         raise InputError(f"{what} has schema {found}; this Headgate uses schema {SCHEMA_VERSION} only.")

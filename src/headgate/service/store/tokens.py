@@ -39,10 +39,6 @@ class Token:
     made_s: float
     until_s: float | None = None
 
-    def may(self, scope: Scope) -> bool:
-        """Return whether it has a scope; ``operate`` includes ``read``."""
-        return scope in self.scopes or (scope is Scope.READ and Scope.OPERATE in self.scopes)
-
 
 def scope_named(name: str) -> Scope:
     try:

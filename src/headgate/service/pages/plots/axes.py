@@ -61,7 +61,7 @@ class ValueAxis:
         """An axis with two to four steps on which a value fits.
 
         >>> ValueAxis.reaching(37.0), ValueAxis.reaching(3, whole=True)
-        (ValueAxis(top=40.0, step=20.0), ValueAxis(top=4.0, step=2.0))
+        (ValueAxis(top=40.0, step=20.0), ValueAxis(top=3.0, step=1.0))
         """
         largest = largest if math.isfinite(largest) and largest > 0 else 1.0
         if whole:

@@ -1,4 +1,4 @@
-"""The plots of one operator: load, latency, backlog and size, with with predictions and decisions."""
+"""The plots of one operator: load, latency, backlog and size, with predictions and decisions."""
 
 from __future__ import annotations
 

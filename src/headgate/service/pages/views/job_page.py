@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from urllib.parse import quote, urlencode
 
@@ -15,9 +16,9 @@ from headgate.core.types import Decision, Event, Instances, Instant, Observation
 from headgate.core.units import format_duration
 from headgate.journal.contract import ReadableJournal
 from headgate.journal.findings import burn_in_words, left_in_words
-from headgate.render.story import story_of
+from headgate.render.story import Hold, Item, Row, row_of, story_of
 from headgate.service.jobs import ServedJob
-from headgate.service.pages.formats import UNKNOWN, Link, Tile, count, latency, rate, sizes
+from headgate.service.pages.formats import UNKNOWN, Link, Tile, clock, count, iso, latency, rate, sizes
 from headgate.service.pages.plots.axes import TimeAxis
 from headgate.service.pages.plots.course import panels
 from headgate.service.pages.plots.graph import Node, graph
@@ -44,7 +45,6 @@ from headgate.service.pages.views.overview import (
     worst_budget,
 )
 from headgate.service.pages.views.states import Badge, objective_of, operator_states
-from headgate.service.pages.views.story_rows import StoryRow, story_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,23 @@ INTERVALS_SHOWN = 90
 AHEAD_SHARE = 0.075
 """The share of the time axis that lies ahead, for predictions."""
 MOST_AHEAD_S = 60.0
+
+
+MOST_ROWS = 60
+SIGNS = {"out": "▲", "in": "▼", "stopped": "⊘", "advice": "◇", "event": "·", "warning": "!", "failed": "✕"}
+
+
+@dataclass(frozen=True, slots=True)
+class StoryRow:
+    """A row with what only a web page needs: its id, and its time by the clock."""
+
+    row: Row
+    key: str
+    clock: str
+    iso: str
+    sign: str
+    reason: str
+    """With the operator's name, in a job of several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,3 +214,24 @@ def _node(job: ServedJob, name: str, chosen: str, href: str) -> Node:
         href=href,
         is_chosen=name == chosen and len(job.operators) > 1,
     )
+
+
+def story_rows(items: Sequence[Item], *, named: bool) -> list[StoryRow]:
+    """Return the newest rows; ``named``: with the names of operators. Holds without a stopped change are left out."""
+    rows: list[StoryRow] = []
+    uses: Counter[str] = Counter()
+    for item in reversed(items):
+        if isinstance(item, Hold) and not item.is_stopped:
+            continue
+        if len(rows) == MOST_ROWS:
+            break
+        shown = _shown(row_of(item), named=named)
+        # Several events may coincide; decisions on one operator cannot, and keep the key that markers refer to.
+        uses[shown.key] += 1
+        rows.append(shown if uses[shown.key] == 1 else replace(shown, key=f"{shown.key}-{uses[shown.key]}"))
+    return rows
+
+
+def _shown(row: Row, *, named: bool) -> StoryRow:
+    reason = f"{row.operator}: {row.reason}" if row.operator and named else row.reason
+    return StoryRow(row, row.key, clock(row.at_s), iso(row.at_s), SIGNS[row.kind], reason)
