@@ -10,7 +10,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from headgate.core.errors import InputError
-from headgate.service.config import GroupQuota, ServiceConfig, read_config
+from headgate.core.quota_ledger import Quota
+from headgate.core.quotas import QuotaGroup
+from headgate.service.config import ServiceConfig, read_config
 from headgate.service.config.document import json_schema
 
 GOOD = """\
@@ -60,7 +62,7 @@ def test_a_file_says_everything_about_a_service(tmp_path: Path) -> None:
     assert (config.host, config.port, config.is_loopback) == ("127.0.0.1", 9000, True)
     assert config.access.hosts == ("headgate.example.org",)
     assert not config.access.open_reading
-    assert config.groups == (GroupQuota("batch", 40, 80.0, None, 12.5, 1),)
+    assert config.groups == (QuotaGroup("batch", Quota(40, 80.0, None, 12.5), 1),)
     assert clicks.topology.streams == (("parse", "count"),)
     assert clicks.objective.bounds_of("parse", clicks.topology) == (1, 8)
     assert str(clicks.objective.slo_of("count")) == "latency p95 < 5s"

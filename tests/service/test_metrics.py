@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from headgate.core.quota_ledger import Quota
+from headgate.core.quotas import QuotaGroup
 from headgate.core.types import Sample
 from headgate.runtime.exposition.families import ALL_FAMILIES
 from headgate.runtime.prometheus import Prometheus
-from headgate.service.config.model import GroupQuota
 from tests.http_receiver import HttpReceiver
 from tests.runtime.test_prometheus import vector
 from tests.service.services import CLICKS, Served, served
@@ -30,7 +31,7 @@ def figures(running: Served) -> dict[tuple[str, tuple[str, ...]], float]:
 
 def test_jobs_agents_quotas_and_pauses_are_exposed() -> None:
     spec = replace(CLICKS, group="shop")
-    with served(spec, groups=(GroupQuota("shop", instances=20),)) as running:
+    with served(spec, groups=(QuotaGroup("shop", Quota(instances=20)),)) as running:
         running.report()
         running.clock.advance(20.0)
         running.service.scheduler.step()

@@ -10,14 +10,16 @@ import pytest
 from headgate.core.arbiter import Pace
 from headgate.core.errors import InputError
 from headgate.core.objective import parse_objective
-from headgate.core.quota_ledger import Quota as ClusterQuota
+from headgate.core.quota_ledger import Quota
+from headgate.core.quotas import QuotaGroup
 from headgate.core.types import GuardNote, Sample
 from headgate.runtime.loop import Mode
 from headgate.runtime.prometheus import Prometheus
 from headgate.service.config import JobSpec, OperatorSpec, ServiceConfig, read_config
-from headgate.service.config.model import GroupQuota
 from headgate.service.serving import apply_config
 from tests.service.services import Served, served
+
+SMALL = (QuotaGroup("shop", Quota(instances=3)),)
 
 
 def job(name: str, **changes: object) -> JobSpec:
@@ -60,7 +62,7 @@ def size_of(running: Served, name: str) -> int:
 
 
 def test_a_group_never_has_more_than_its_quota_and_says_who_gives_way() -> None:
-    with served(job("one"), job("two"), groups=(GroupQuota("shop", cores=10.0),)) as running:
+    with served(job("one"), job("two"), groups=(QuotaGroup("shop", Quota(cores=10.0)),)) as running:
         sizes, notes = {"one": 1, "two": 1}, []
         for _ in range(12):
             running.clock.advance(10.0)
@@ -75,7 +77,7 @@ def test_a_group_never_has_more_than_its_quota_and_says_who_gives_way() -> None:
 
 def test_a_job_without_a_request_is_counted() -> None:
     big = (OperatorSpec("count", 1, 8, starts=6),)
-    with served(job("one"), job("silent", operators=big), groups=(GroupQuota("shop", instances=8),)) as running:
+    with served(job("one"), job("silent", operators=big), groups=(QuotaGroup("shop", Quota(instances=8)),)) as running:
         running.clock.advance(10.0)
         busy(running, "one")
         assert size_of(running, "one") == 2
@@ -83,7 +85,7 @@ def test_a_job_without_a_request_is_counted() -> None:
 
 def test_the_cluster_and_the_pace_hold_for_all() -> None:
     jobs = [job(f"job-{number}", group=None) for number in range(4)]
-    with served(*jobs, cluster=ClusterQuota(instances=30), pace=Pace(2, 10.0)) as running:
+    with served(*jobs, cluster=Quota(instances=30), pace=Pace(2, 10.0)) as running:
         running.clock.advance(10.0)
         notes = [busy(running, spec.name) for spec in jobs]
         changed = [size_of(running, spec.name) > 1 for spec in jobs]
@@ -92,11 +94,11 @@ def test_the_cluster_and_the_pace_hold_for_all() -> None:
 
 
 def test_a_file_that_changes_changes_the_quota_and_a_job_that_is_gone_leaves_its_share() -> None:
-    with served(job("one"), job("two"), groups=(GroupQuota("shop", instances=2),)) as running:
+    with served(job("one"), job("two"), groups=(QuotaGroup("shop", Quota(instances=2)),)) as running:
         running.clock.advance(10.0)
         busy(running, "one")
         assert size_of(running, "one") == 1
-        wanted = ServiceConfig((job("one"),), running.service.config.store, groups=(GroupQuota("shop", instances=3),))
+        wanted = ServiceConfig((job("one"),), running.service.config.store, groups=SMALL)
         apply_config(running.service, wanted)
         running.clock.advance(10.0)
         busy(running, "one")
@@ -104,7 +106,7 @@ def test_a_file_that_changes_changes_the_quota_and_a_job_that_is_gone_leaves_its
 
 
 def test_a_job_that_only_recommends_takes_nothing() -> None:
-    with served(job("one"), job("two", mode=Mode.RECOMMEND), groups=(GroupQuota("shop", instances=3),)) as running:
+    with served(job("one"), job("two", mode=Mode.RECOMMEND), groups=SMALL) as running:
         running.clock.advance(10.0)
         busy(running, "two")
         assert running.service.arbiter.usage() == {("shop", "instances"): (1.0, 3)}
@@ -131,7 +133,7 @@ def test_the_file_names_cluster_pace_and_queries(tmp_path: Path) -> None:
     file = tmp_path / "headgate.yaml"
     file.write_text(FILE, encoding="utf-8")
     config = read_config(file)
-    assert config.cluster == ClusterQuota(cores=100, money_per_hour=12.5)
+    assert config.cluster == Quota(cores=100, money_per_hour=12.5)
     assert config.pace == Pace(20, 10.0)
     query = Prometheus('sum(kafka_lag{topic="$operator"})', url="http://127.0.0.1:9090/prom")
     assert config.job("clicks").metrics == {"backlog": query}

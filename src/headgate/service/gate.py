@@ -194,8 +194,8 @@ class Gate:
             await answer(scope, receive, send)
             return
         except JournalError:
-            refused = Refused(503, "tokens cannot be checked just now; try again in a moment.")
-            await _sentence(refused)(scope, receive, send)
+            away = Refused(503, "tokens cannot be checked just now; try again in a moment.")
+            await _sentence(away)(scope, receive, send)
             return
         try:
             await self._app(scope, body.receive, send)

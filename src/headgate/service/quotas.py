@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from headgate.core.arbiter import Arbiter, Limits
 from headgate.core.quota_ledger import Need
-from headgate.core.quotas import Demand, Grant, OperatorKey, Quota, QuotaGroup
+from headgate.core.quotas import Demand, Grant, OperatorKey
 from headgate.core.step import EachOperator, guarded
 from headgate.core.types import Decision, Instant, Observation, Role, Verdict
 from headgate.core.window import Window
@@ -22,13 +22,7 @@ RESOURCES = ("instances", "cores", "memory_gb", "money_per_hour")
 
 def limits_of(config: ServiceConfig) -> Limits:
     """Return the limits in a configuration."""
-    groups = tuple(
-        QuotaGroup(
-            group.name, Quota(group.instances, group.cores, group.memory_gb, group.money_per_hour), group.priority
-        )
-        for group in config.groups
-    )
-    return Limits(groups, config.cluster, config.pace)
+    return Limits(config.groups, config.cluster, config.pace)
 
 
 class SharedArbiter:

@@ -8,6 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from headgate._version import __version__
+from headgate.core.quotas import QuotaGroup
+from headgate.core.types import JSON
 from headgate.service.api.answers import json_response, problems
 from headgate.service.api.history import LastQuery
 from headgate.service.api.models import AuditView, ServiceView
@@ -28,7 +30,7 @@ def about_router(service: Service) -> APIRouter:
                 "jobs": len(service.fleet),
                 "file": None if config.file is None else str(config.file),
                 "file_problem": service.config_problem or None,
-                "groups": [asdict(group) for group in config.groups],
+                "groups": [_group_view(group) for group in config.groups],
                 "loop_late_s": service.scheduler.late_s,
             }
         )
@@ -43,6 +45,10 @@ def about_router(service: Service) -> APIRouter:
         return json_response({"entries": [asdict(entry) for entry in entries]})
 
     return made
+
+
+def _group_view(group: QuotaGroup) -> dict[str, JSON]:
+    return {"name": group.name, **asdict(group.quota), "priority": group.priority}
 
 
 OVERDUE_S = 30.0

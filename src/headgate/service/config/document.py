@@ -15,8 +15,8 @@ from headgate.core.arbiter import Pace
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import DEFAULT_MAX_INSTANCES, Objective, Slo, parse_objective, parse_slo
 from headgate.core.plugins import DEFAULT_POLICY
-from headgate.core.quota_ledger import NO_LIMIT
-from headgate.core.quota_ledger import Quota as ClusterQuota
+from headgate.core.quota_ledger import NO_LIMIT, Quota
+from headgate.core.quotas import QuotaGroup
 from headgate.core.topology import Sizing
 from headgate.core.units import parse_duration_s
 from headgate.documents import Form, Mistake, key, nodes
@@ -55,7 +55,6 @@ from headgate.service.config.model import (
     DEFAULT_REQUESTS_PER_S,
     DEFAULT_STORE,
     AccessRules,
-    GroupQuota,
     JobSpec,
     OperatorSpec,
     ServiceConfig,
@@ -200,8 +199,8 @@ class ClusterForm(Form[Any]):
     memory_gb: NotNegative | None = key("The most memory, in GB.")
     money_per_hour: NotNegative | None = key("The most that its jobs may cost per hour, in the unit of the prices.")
 
-    def build(self, context: _FileContext) -> ClusterQuota | GroupQuota:
-        return ClusterQuota(self.instances, self.cores, self.memory_gb, self.money_per_hour)
+    def build(self, context: _FileContext) -> Quota | QuotaGroup:
+        return Quota(self.instances, self.cores, self.memory_gb, self.money_per_hour)
 
 
 class GroupForm(ClusterForm):
@@ -209,9 +208,9 @@ class GroupForm(ClusterForm):
 
     priority: Integer = key("Jobs with a larger number come first when quotas are short; 0 by default.", 0)
 
-    def build(self, context: _FileContext) -> GroupQuota:
-        limits = (self.instances, self.cores, self.memory_gb, self.money_per_hour)
-        return GroupQuota(self.node.name, *limits, self.priority)
+    def build(self, context: _FileContext) -> QuotaGroup:
+        quota = Quota(self.instances, self.cores, self.memory_gb, self.money_per_hour)
+        return QuotaGroup(self.node.name, quota, self.priority)
 
 
 class PrometheusForm(Form[None]):

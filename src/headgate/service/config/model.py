@@ -10,8 +10,8 @@ from pathlib import Path
 from headgate.core.arbiter import Pace
 from headgate.core.objective import DEFAULT_MAX_INSTANCES, Objective, Slo, divided
 from headgate.core.plugins import DEFAULT_POLICY
-from headgate.core.quota_ledger import NO_LIMIT
-from headgate.core.quota_ledger import Quota as ClusterQuota
+from headgate.core.quota_ledger import NO_LIMIT, Quota
+from headgate.core.quotas import QuotaGroup
 from headgate.core.topology import Sizing, Topology
 from headgate.local.machine import LOOPBACK
 from headgate.policies.frame.base import AnyPolicy, Context, make_policy, policy_class
@@ -99,18 +99,6 @@ class JobSpec:
 
 
 @dataclass(frozen=True)
-class GroupQuota:
-    """What the jobs of a group may have together; ``None`` is no limit."""
-
-    name: str
-    instances: int | None = None
-    cores: float | None = None
-    memory_gb: float | None = None
-    money_per_hour: float | None = None
-    priority: int = 0
-
-
-@dataclass(frozen=True)
 class Tls:
     certificate: Path
     key: Path
@@ -136,11 +124,11 @@ class ServiceConfig:
     tls: Tls | None = None
     access: AccessRules = AccessRules()
     retention: Mapping[str, object] = field(default_factory=dict)
-    groups: tuple[GroupQuota, ...] = ()
+    groups: tuple[QuotaGroup, ...] = ()
     file: Path | None = None
     included_files: tuple[Path, ...] = ()
     """Files that it names, such as rules and constraints."""
-    cluster: ClusterQuota = NO_LIMIT
+    cluster: Quota = NO_LIMIT
     """The quota of all jobs together."""
     pace: Pace | None = None
     """How many jobs may change their size at once."""
