@@ -1,4 +1,4 @@
-"""What an extra brings is asked for in one sentence, everywhere, and the rest works without it."""
+"""What an extra brings is named in one sentence, everywhere, and the rest works without it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ sys.modules.update(dict.fromkeys(json.loads(sys.argv[1])))
 import headgate as package
 from tests.cli.commands import headgate
 
-said = {}
+results = {}
 for command in json.loads(sys.argv[2]):
     result = headgate(*command.split())
-    said[command] = [result.exit_code, result.stderr]
+    results[command] = [result.exit_code, result.stderr]
 for call in ("autoscale", "run"):
     try:
         getattr(package, call)(None, checkpoint="") if call == "run" else package.autoscale(None)
     except package.HeadgateError as error:
-        said[call] = [2, str(error)]
-print(json.dumps(said))
+        results[call] = [2, str(error)]
+print(json.dumps(results))
 """
 NEEDED = {
     "app list": "spark",
@@ -93,16 +93,16 @@ def test_without_extras_every_command_works_or_says_how_to_get_all_it_needs(tmp_
             command = command.replace(word, str(place))
         return command
 
-    asked = [placed(command) for command in (*sorted(ENOUGH, reverse=True), *NEEDED)]
-    arguments = [sys.executable, "-c", WITHOUT, json.dumps(list(EXTRA_OF)), json.dumps(asked)]
+    commands = [placed(command) for command in (*sorted(ENOUGH, reverse=True), *NEEDED)]
+    arguments = [sys.executable, "-c", WITHOUT, json.dumps(list(EXTRA_OF)), json.dumps(commands)]
     done = subprocess.run(arguments, capture_output=True, text=True, check=True, cwd=ROOT)
-    said = json.loads(done.stdout.splitlines()[-1])
+    results = json.loads(done.stdout.splitlines()[-1])
     wanted = {placed(command): extras for command, extras in NEEDED.items()} | {"autoscale": "spark", "run": "spark"}
     for command, extras in wanted.items():
-        code, sentence = said[command]
+        code, sentence = results[command]
         assert (code, len(sentence.splitlines())) == (2, 1), (command, sentence)
         assert sentence.rstrip("\n").endswith(f" not installed: pip install 'headgate[{extras}]'."), (command, sentence)
-    assert {command: said[placed(command)] for command in ENOUGH} == {command: [0, ""] for command in ENOUGH}
+    assert {command: results[placed(command)] for command in ENOUGH} == {command: [0, ""] for command in ENOUGH}
 
 
 def test_what_an_extra_brings_along_is_what_it_is_said_to() -> None:
@@ -134,5 +134,5 @@ def test_a_module_that_no_extra_brings_is_a_defect() -> None:
         import hedgate  # type: ignore[import-not-found] # noqa: F401 - that is what is tested
 
 
-def test_what_is_there_is_not_asked_for() -> None:
+def test_installed_packages_are_not_reported_as_missing() -> None:
     require("a test", "pyspark", "plotly")

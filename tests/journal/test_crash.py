@@ -46,7 +46,7 @@ while True:
 
 
 def run_until_killed(program: str, path: Path, acknowledged: int) -> int:
-    """Kill a writer after it has told of so many entries; gives of how many it had told by then."""
+    """Kill a writer after it has reported so many entries; returns how many it had reported by then."""
     command = [sys.executable, "-c", program, str(path)]
     root = Path(__file__).parents[2]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as writer:
@@ -64,7 +64,7 @@ def test_a_killed_writer_leaves_everything_it_had_acknowledged(tmp_path: Path, a
     path = tmp_path / "run.sqlite"
     whole = run_until_killed(WRITER, path, acknowledged)
 
-    # Whoever wants to know what happened reads first, and finds the file as the crash left it.
+    # A reader comes first, and finds the file as the crash left it.
     with closing(SqliteJournal.read(path)) as reader:
         assert len(reader.observations()) >= whole
     with closing(sqlite3.connect(path)) as connection:

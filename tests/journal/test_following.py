@@ -31,7 +31,7 @@ def times_s(following: JournalFollower) -> list[float]:
     return [entry.entry.at_s for entry in following.new_entries()]
 
 
-def test_what_is_new_is_told_once_with_its_run(journal: PostgresJournal) -> None:
+def test_new_entries_are_returned_once_with_their_run(journal: PostgresJournal) -> None:
     journal.observed(seen(1.0))
     following = JournalFollower(journal)
     assert following.new_entries() == []
@@ -53,7 +53,7 @@ def test_what_is_committed_after_something_newer_is_not_missed(journal: Postgres
     copied = select(*(column for column in database.observations.c if column.name != "id"))
     postgres = PostgresDatabase(database_url)
     with postgres.engine.connect() as other:
-        row = other.execute(copied).one()
+        (row,) = other.execute(copied)
         other.execute(insert(database.observations).values(row._mapping))
         journal.observed(seen(3.0))
         assert times_s(following) == [3.0]

@@ -20,8 +20,8 @@ def test_a_text_comes_back_as_it_was(text: str) -> None:
 def test_what_was_packed_in_another_year_can_still_be_unpacked() -> None:
     """Fails when the dictionary was changed: that takes a new format of the journal."""
     body = bytes.fromhex("78bb3399a65983a73023506e87569e882a125e75418a3d0558a1a7a3900acc2a950ac0e208adb6040025451ad0")
-    told = '{"at_s":12.5,"kind":"started","detail":"policy reactive, every 5 s","numbers":{}}'
-    assert unpacked(body) == told
+    text = '{"at_s":12.5,"kind":"started","detail":"policy reactive, every 5 s","numbers":{}}'
+    assert unpacked(body) == text
 
 
 def test_usual_entries_become_a_quarter_of_their_length() -> None:

@@ -35,8 +35,8 @@ def folder() -> Iterator[Path]:
         shutil.rmtree(path)
 
 
-def told_without_permission(path: Path) -> str:
-    """What a process reads that may not write beside the journal; root may, so it becomes somebody else."""
+def read_without_permission(path: Path) -> str:
+    """What a process reads that may not write into the folder of the journal; root may, so it becomes somebody else."""
     path.chmod(0o444)
     path.parent.chmod(0o555)
     forking = multiprocessing.get_context("fork")
@@ -44,9 +44,9 @@ def told_without_permission(path: Path) -> str:
     process = forking.Process(target=_tell, args=(path, there))
     process.start()
     there.close()
-    told = str(here.recv())
+    text = str(here.recv())
     process.join()
-    return told
+    return text
 
 
 def _tell(path: Path, answer: Connection) -> None:
@@ -63,7 +63,7 @@ def test_a_journal_in_a_folder_that_may_only_be_read_is_read_as_ever(folder: Pat
     journal = folder / "run.db"
     assert CliRunner().invoke(app, [*SEEN, str(journal)]).exit_code == 0
     before = sorted(folder.iterdir())
-    assert told_without_permission(journal) == "1 run, 25 observations"
+    assert read_without_permission(journal) == "1 run, 25 observations"
     assert sorted(folder.iterdir()) == before == [journal]
 
 
@@ -76,7 +76,7 @@ def test_one_whose_writer_was_killed_is_not_read_without_its_log(folder: Path, t
         # While it is open, the change is in the log, as after a kill.
         for name in ("run.db", "run.db-wal"):
             shutil.copy(tmp_path / name, folder / name)
-    assert told_without_permission(copied) == (
-        f"journal {copied} has a log beside it, run.db-wal, whose writer was killed, and it is read only where files "
+    assert read_without_permission(copied) == (
+        f"journal {copied} has a log, run.db-wal, whose writer was killed, and it is read only where files "
         "can be written: copy both to such a folder."
     )

@@ -1,4 +1,4 @@
-"""What is kept how long, and that the file stays small; the contract checks of retention run beside these."""
+"""How long entries are retained, and that the file stays small; the contract has its own checks of retention."""
 
 from __future__ import annotations
 
@@ -59,18 +59,19 @@ def times(entries: object) -> list[float]:
 # ---------------------------------------------------------------------------------------------------------- settings
 
 
-def test_by_default_detail_is_kept_for_two_days_and_minutes_for_two_weeks() -> None:
-    kept = Retention()
-    assert (kept.full_detail_s, kept.minutes_s, kept.hours_s, kept.max_file_mb) == (2 * DAY_S, 14 * DAY_S, None, 64)
+def test_by_default_detail_is_retained_for_two_days_and_minutes_for_two_weeks() -> None:
+    retention = Retention()
+    assert (retention.full_detail_s, retention.minutes_s, retention.hours_s) == (2 * DAY_S, 14 * DAY_S, None)
+    assert retention.max_file_mb == 64
 
 
-def test_ages_can_be_written_as_people_write_them(journal_with: Open) -> None:
-    kept = journal_with(full_detail_s="12h", minutes_s="2d", hours_s="365d").retention
-    assert (kept.full_detail_s, kept.minutes_s, kept.hours_s) == (DAY_S / 2, 2 * DAY_S, 365 * DAY_S)
+def test_durations_may_be_texts(journal_with: Open) -> None:
+    retention = journal_with(full_detail_s="12h", minutes_s="2d", hours_s="365d").retention
+    assert (retention.full_detail_s, retention.minutes_s, retention.hours_s) == (DAY_S / 2, 2 * DAY_S, 365 * DAY_S)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"full_detail_s": "-1h"}, "retention setting full_detail_s '-1h' is not allowed"),
         ({"minutes": 5}, "unknown setting of retention 'minutes', did you mean 'minutes_s'?"),
@@ -80,9 +81,9 @@ def test_ages_can_be_written_as_people_write_them(journal_with: Open) -> None:
     ],
 )
 def test_bad_settings_are_refused_in_one_sentence(
-    given: Mapping[str, object], said: str, journal_with: Open, tmp_path: Path
+    given: Mapping[str, object], message: str, journal_with: Open, tmp_path: Path
 ) -> None:
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         journal_with(**given)
     assert list(tmp_path.iterdir()) == []
 
@@ -148,12 +149,12 @@ def test_readings_that_come_often_are_thinned_in_steps_of_bounded_size(
     monkeypatch.setattr(thinning, "AT_MOST", 20)
     journal = journal_with(full_detail_s=60)
     journal.begin(RUN)
-    kept = []
+    sizes = []
     for tick in range(3000):
         wall.now_s += 0.1
         journal.observed(observation(tick / 10))
-        kept.append(len(journal.observations()) if tick % 50 == 0 else None)
-    counts = [count for count in kept if count is not None]
+        sizes.append(len(journal.observations()) if tick % 50 == 0 else None)
+    counts = [count for count in sizes if count is not None]
     assert min(after - before for before, after in pairwise(counts)) >= -20 * 50
     assert max(counts) <= 1300
     assert [at_s for at_s in times(journal.observations()) if at_s < 120] == [0, 59.9, 119.9]
@@ -198,9 +199,9 @@ def test_when_there_is_nothing_else_to_give_up_the_oldest_goes(journal_with: Ope
         assert journal.runs()[-1][0] == number
     files = sum(found.stat().st_size for found in journal.path.parent.iterdir())
     assert files < 16e6
-    kept = [number for number, _ in journal.runs()]
-    assert kept == [*range(kept[0], 9)]
-    assert kept[0] > 1
+    numbers = [number for number, _ in journal.runs()]
+    assert numbers == [*range(numbers[0], 9)]
+    assert numbers[0] > 1
     assert len(journal.events(run=8)) == 300
 
 
@@ -239,7 +240,7 @@ def test_the_size_of_the_file_settles(journal_with: Open, wall: Wall) -> None:
         journal.decided(decided)
         if tick % 360 == 0:
             sizes.append(journal.path.stat().st_size)
-    # The log is written back now and then, so a size is told only roughly.
+    # The log is written back now and then, so a size is known only roughly.
     assert max(sizes[7:]) < 1.05 * sizes[6]
     assert journal.thinned().hours_until_s is not None
 

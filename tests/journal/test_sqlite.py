@@ -70,12 +70,12 @@ UNUSABLE = [
 
 
 @pytest.mark.parametrize("open_journal", [SqliteJournal, SqliteJournal.read])
-@pytest.mark.parametrize(("make", "said"), UNUSABLE)
+@pytest.mark.parametrize(("make", "message"), UNUSABLE)
 def test_a_path_that_holds_something_else_is_refused(
-    path: Path, make: Callable[[Path], None], said: str, open_journal: Callable[[Path], object]
+    path: Path, make: Callable[[Path], None], message: str, open_journal: Callable[[Path], object]
 ) -> None:
     make(path)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         open_journal(path)
 
 
@@ -90,13 +90,13 @@ def test_a_file_of_something_else_is_left_as_it_was(path: Path, make: Callable[[
 
 
 @pytest.mark.parametrize(
-    ("open_journal", "said"),
+    ("open_journal", "message"),
     [(SqliteJournal, "there is no folder"), (SqliteJournal.read, "does not exist")],
 )
 def test_a_path_in_a_folder_that_is_not_there_is_refused(
-    path: Path, open_journal: Callable[[Path], object], said: str
+    path: Path, open_journal: Callable[[Path], object], message: str
 ) -> None:
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         open_journal(path / "deeper.sqlite")
 
 
@@ -209,7 +209,7 @@ def limit_pages(journal: SqliteJournal, spare: int) -> None:
 
 
 def write_until_it_fails(journal: SqliteJournal) -> tuple[int, str]:
-    """How many observations could be written, and what was said about the next one."""
+    """How many observations could be written, and the error of the next one."""
     for count in range(1000):
         try:
             journal.observed(observation(float(count)))
@@ -221,8 +221,8 @@ def write_until_it_fails(journal: SqliteJournal) -> tuple[int, str]:
 def test_a_full_disk_is_a_journal_error_and_all_that_was_written_can_still_be_read(journal: SqliteJournal) -> None:
     journal.begin(RUN)
     limit_pages(journal, 5)
-    written, said = write_until_it_fails(journal)
-    assert said == f"journal {journal.path} cannot be written: database or disk is full."
+    written, message = write_until_it_fails(journal)
+    assert message == f"journal {journal.path} cannot be written: database or disk is full."
     assert written > 0
     assert len(journal.observations()) == written
     with closing(SqliteJournal.read(journal.path)) as reader:
@@ -239,7 +239,7 @@ def test_writing_goes_on_when_the_disk_has_room_again(journal: SqliteJournal) ->
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         (packed('{"kind": 1}'), "missing 2 required positional arguments"),
         (packed('{"kind"'), "is not JSON"),
@@ -248,13 +248,13 @@ def test_writing_goes_on_when_the_disk_has_room_again(journal: SqliteJournal) ->
         (b"hello", "incorrect header check"),
     ],
 )
-def test_a_damaged_entry_is_told(journal: SqliteJournal, body: bytes, said: str) -> None:
+def test_a_damaged_entry_is_reported(journal: SqliteJournal, body: bytes, message: str) -> None:
     journal.begin(RUN)
     journal.noted(event(1.0))
     with sqlite3.connect(journal.path) as connection:
         connection.execute("UPDATE events SET body = ?", (body,))
     connection.close()
-    with pytest.raises(JournalError, match=f"damaged entry of {len(body)} bytes: .*{said}"):
+    with pytest.raises(JournalError, match=f"damaged entry of {len(body)} bytes: .*{message}"):
         journal.events()
 
 
@@ -280,7 +280,7 @@ def test_closing_leaves_one_file(journal: SqliteJournal) -> None:
     assert [found.name for found in journal.path.parent.iterdir()] == [journal.path.name]
 
 
-def test_a_journal_where_nothing_can_be_written_is_read_without_writing_beside_it(
+def test_a_journal_where_nothing_can_be_written_is_read_without_writing_into_its_folder(
     journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal.begin(RUN)
@@ -288,7 +288,7 @@ def test_a_journal_where_nothing_can_be_written_is_read_without_writing_beside_i
     journal.close()
     monkeypatch.setattr("os.access", lambda *_: False)
     with closing(SqliteJournal.read(journal.path)) as reader:
-        assert [one.at_s for one in reader.observations()] == [1.0]
+        assert [seen.at_s for seen in reader.observations()] == [1.0]
         assert [found.name for found in journal.path.parent.iterdir()] == [journal.path.name]
 
 
@@ -313,6 +313,6 @@ def test_writers_that_share_a_connection_keep_to_their_own_runs_until_the_last_i
         first.noted(event(2.0))
     second.noted(replace(event(2.0), detail="after the first was closed"))
     assert second.events(run=1) == [event(1.0)]
-    assert [one.detail for one in second.events(run=2)] == ["of the second", "after the first was closed"]
+    assert [event.detail for event in second.events(run=2)] == ["of the second", "after the first was closed"]
     second.close()
     assert [found.name for found in path.parent.iterdir()] == [path.name]

@@ -63,8 +63,9 @@ def test_processes_that_write_one_file_at_once_lose_nothing_and_mix_nothing_up(t
         for job in reader.jobs():
             ((number, _),) = reader.runs(job=job)
             seen, decided = reader.observations(run=number), reader.decisions(run=number)
-            assert [one.at_s for one in seen] == [one.at_s for one in decided] == [float(tick) for tick in range(TICKS)]
-            assert {one.instances["job"].planned for one in seen} == {int(job)}
+            times_s = [float(tick) for tick in range(TICKS)]
+            assert [entry.at_s for entry in seen] == [entry.at_s for entry in decided] == times_s
+            assert {entry.instances["job"].planned for entry in seen} == {int(job)}
             assert reader.last_sizes(job) == {"job": int(job)}
             assert reader.load_state(job) == {"ticks": TICKS}
     with closing(sqlite3.connect(path)) as connection:
@@ -85,7 +86,7 @@ def read_while_written(path: Path) -> int:
     count = 0
     with closing(opened) as reader:
         for number, _ in reader.runs():
-            seen = [one.at_s for one in reader.observations(run=number)]
+            seen = [entry.at_s for entry in reader.observations(run=number)]
             assert seen == [float(tick) for tick in range(len(seen))]
             count += len(seen)
     return count

@@ -197,6 +197,9 @@ class Sample:
 
 NO_PARTS: Mapping[str, Sample] = MappingProxyType({})
 
+COUNTERS = ("arrived", "given", "done", "emitted", "late", "busy_s", "available_s", "paused_s")
+"""The fields of a sample that only grow; only their differences mean something."""
+
 METRIC_FIELDS = (
     "input_rate_per_s",
     "processed_rate_per_s",

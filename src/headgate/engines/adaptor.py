@@ -21,8 +21,7 @@ from pydantic import Field, TypeAdapter
 from headgate.core.errors import EngineError, EngineGoneError, InputError, cause_of
 from headgate.core.extras import needing
 from headgate.core.topology import Topology
-from headgate.core.types import Answer, Decision, Instances, Instant, Observation, Outcome, Receipt, Sample
-from headgate.engines.agents.mailbox import COUNTERS
+from headgate.core.types import COUNTERS, Answer, Decision, Instances, Instant, Observation, Outcome, Receipt, Sample
 from headgate.engines.agents.wire import VERSION, checked, message_body, timed
 from headgate.journal.codec import to_json
 

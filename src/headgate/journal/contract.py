@@ -166,7 +166,7 @@ CLOCKS_AGREE_S = 0.05
 """The loop and the engine may each have their own clock, so an answer can seem a little older than its question."""
 
 _LAST = 50
-"""Newest decisions to look at: shadows decide beside the acting policy."""
+"""Newest decisions to look at: shadows decide as well as the acting policy."""
 
 
 def last_sizes(

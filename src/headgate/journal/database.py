@@ -41,9 +41,9 @@ from headgate.core.errors import InputError, JournalError, UnwritableJournalErro
 
 
 def problem_with_writing(path: Path) -> OSError | None:
-    """What the system would say to whoever writes this file, or another beside it; ``None`` where it lets them.
+    """The error of writing this file, or another in its folder; ``None`` where it can be written.
 
-    The file itself is not opened: whoever reads a pipe would notice, and SQLite would lose its locks.
+    The file itself is not opened: the reader of a pipe would notice, and SQLite would lose its locks.
     """
     if path.exists() and not os.access(path, os.W_OK):
         is_read_only = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
@@ -187,7 +187,7 @@ def _switch_to_log(cursor: DBAPICursor) -> str:
 
 
 def log_bytes(path: Path) -> int:
-    """The size of the write-ahead log beside a file; 0 when there is none."""
+    """The size of a file's write-ahead log; 0 when there is none."""
     try:
         return path.with_name(f"{path.name}-wal").stat().st_size
     except FileNotFoundError:
@@ -198,7 +198,7 @@ def cut_log_back(path: Path, engine: Engine) -> None:
     """Write a log that became too long back into the file.
 
     SQLite does that by itself, but only in a moment without readers, and readers that overlap leave it none. Here new
-    ones are kept waiting for a moment; one that reads for longer is not waited for.
+    ones have to wait for a moment; one that reads for longer is not waited for.
     """
     if log_bytes(path) <= LOG_LIMIT_BYTES:
         return
@@ -227,10 +227,10 @@ def open_reader(path: Path) -> Engine:
     _refuse_special(path)
     if _is_cut_off(path):
         raise JournalError(
-            f"journal {path} has a log beside it, {path.name}-wal, whose writer was killed, and it is read only where "
+            f"journal {path} has a log, {path.name}-wal, whose writer was killed, and it is read only where "
             "files can be written: copy both to such a folder."
         )
-    # SQLite would write beside the file even to read it; where it may not, nobody else writes it either.
+    # SQLite would write into the folder even to read; where it may not, nobody else writes there either.
     mode = "ro&immutable=1" if is_read_only(path) else "ro"
     engine = create_engine("sqlite://", creator=lambda: _connect(path, mode), poolclass=QueuePool)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))

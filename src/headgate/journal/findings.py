@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from operator import attrgetter
 
 from headgate.core.budget import Budget, BudgetKeeper
 from headgate.core.errors import JournalError, StateError
@@ -260,7 +261,7 @@ class ShadowStory:
             "decisions": self.decisions,
             "differed": self.differed,
             "more": self.more,
-            "differences": [one.to_json() for one in self.differences],
+            "differences": [difference.to_json() for difference in self.differences],
         }
 
 
@@ -278,9 +279,9 @@ class Differences:
     """
 
     def __init__(self) -> None:
-        self._told: dict[str, ShadowStory] = {}
+        self._stories: dict[str, ShadowStory] = {}
         self._open: dict[tuple[str, str], int] = {}
-        """Where the difference that goes on lies in its story, by shadow and operator."""
+        """The place of the difference that still lasts in its story, by shadow and operator."""
 
     def __call__(self, decision: Decision, shadows: Sequence[Decision]) -> None:
         self.add(decision, shadows)
@@ -288,15 +289,17 @@ class Differences:
     def add(self, decision: Decision, shadows: Iterable[Decision]) -> None:
         """Take in what was decided at one time, and what each shadow would have."""
         for shadow in shadows:
-            story = self._told.setdefault(shadow.policy, ShadowStory())
+            story = self._stories.setdefault(shadow.policy, ShadowStory())
             story.decisions += 1
             both = [
-                (one, decision.verdicts[name]) for name, one in shadow.verdicts.items() if name in decision.verdicts
+                (verdict, decision.verdicts[name])
+                for name, verdict in shadow.verdicts.items()
+                if name in decision.verdicts
             ]
-            story.differed += any(one.target != acting.target for one, acting in both)
-            story.more += sum(one.target - acting.target for one, acting in both) > 0
-            for one, acting in both:
-                self._follow(story, shadow, one, acting.target)
+            story.differed += any(verdict.target != acting.target for verdict, acting in both)
+            story.more += sum(verdict.target - acting.target for verdict, acting in both) > 0
+            for verdict, acting in both:
+                self._follow(story, shadow, verdict, acting.target)
 
     def _follow(self, story: ShadowStory, shadow: Decision, verdict: Verdict, decided: int) -> None:
         key = (shadow.policy, verdict.operator)
@@ -320,17 +323,17 @@ class Differences:
 
     def stories(self) -> dict[str, ShadowStory]:
         """By the shadow's name."""
-        return self._told
+        return self._stories
 
 
 def shadow_stories(decisions: Iterable[Decision]) -> dict[str, ShadowStory]:
     """What the shadows of a run would have done, from all that was decided in it."""
     differences = Differences()
-    for _, group in groupby(sorted(decisions, key=lambda one: one.at_s), key=lambda one: one.at_s):
+    for _, group in groupby(sorted(decisions, key=attrgetter("at_s")), key=attrgetter("at_s")):
         together = list(group)
-        acting = next((one for one in together if one.role is not Role.SHADOW), None)
+        acting = next((decision for decision in together if decision.role is not Role.SHADOW), None)
         if acting is not None:
-            differences.add(acting, [one for one in together if one.role is Role.SHADOW])
+            differences.add(acting, [decision for decision in together if decision.role is Role.SHADOW])
     return differences.stories()
 
 
@@ -341,8 +344,8 @@ def story_in_words(name: str, story: ShadowStory) -> str:
     """
     if not story.differed:
         return f"{name} would have decided the same in all of {story.decisions} decisions"
-    told = f"{name} would have decided otherwise in {story.differed} of {story.decisions} decisions"
-    return f"{told}: more in {story.more}, fewer in {story.differed - story.more}"
+    text = f"{name} would have decided otherwise in {story.differed} of {story.decisions} decisions"
+    return f"{text}: more in {story.more}, fewer in {story.differed - story.more}"
 
 
 def difference_in_words(difference: Difference) -> str:

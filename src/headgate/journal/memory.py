@@ -59,7 +59,7 @@ class MemoryJournal:
 
     def save_state(self, key: str, state: Mapping[str, JSON]) -> None:
         self._refuse_closed()
-        # Kept as text: what the policy changes later must not reach into what was saved.
+        # As text: what the policy changes later must not reach into what was saved.
         self._states.pop(key, None)
         self._states[key] = to_json(state)
 

@@ -35,31 +35,23 @@ from headgate.journal import database
 from headgate.journal.contract import Retention, retention_from
 from headgate.journal.database import FORMAT, WRITING, metadata
 from headgate.journal.reader import JournalReader
-from headgate.journal.writer import JournalWriter, Thinning
+from headgate.journal.writer import JournalWriter, Thinning, Writing
 
 _THINS = int.from_bytes(b"hgthin")
-"""The advisory lock of whoever thins: two that did at once would remove the same rows, and wait for each other."""
+"""The advisory lock for thinning: two writers at once would remove the same rows, and wait for each other."""
 
 
-class PostgresWriter:
+class PostgresWriter(Writing):
     """Writes transactions side by side, each on a connection of its own; closed when nobody uses it any more."""
 
     def __init__(self, database: PostgresDatabase, retention: Retention, now: Callable[[], float]) -> None:
-        self.now = now
+        super().__init__(now)
         self._database = database
         self._thinning = Thinning(retention)
         self._thins = threading.Lock()
-        self._lock = threading.Lock()
-        self._users = 1
-
-    def share(self) -> None:
-        """One user more, who has to close it as well."""
-        with self._lock:
-            self._users += 1
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """One transaction, committed at its end: what was acknowledged outlives the process."""
         if self._users == 0:
             raise JournalError(f"journal {self._database.place} is closed.")
         with self._database.translated("written"), self._database.engine.begin() as connection:
@@ -74,18 +66,11 @@ class PostgresWriter:
         finally:
             self._thins.release()
 
-    def close(self, let_go: Callable[[], None]) -> None:
-        """One user less; with the last one all connections are closed."""
-        with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                let_go()
-
 
 SCHEMA = "headgate"
 """All tables lie in it, so that the database can be shared with others."""
 _SETS_UP = int.from_bytes(b"hgmake")
-"""The advisory lock of whoever makes the database."""
+"""The advisory lock for making the tables."""
 
 _format = Table("format", MetaData(), Column("version", Integer, nullable=False))
 
@@ -99,7 +84,7 @@ class PostgresDatabase:
         self.place = place_of(self.engine)
 
     def another_engine(self, connections: int) -> Engine:
-        """Connections apart from the others, for what must not wait for them; to be disposed of by whoever asked."""
+        """Connections apart from the others, for what must not wait for them; the caller disposes of it."""
         return postgres_engine(self._url, connections).execution_options(schema_translate_map={None: SCHEMA})
 
     def open_for_writing(self) -> None:
@@ -244,7 +229,7 @@ class PostgresJournal(JournalWriter):
     Args:
         url: Where it is: ``postgresql://user@host:5432/name``, or a database that is open. Its tables are made where
             they do not exist.
-        retention: How long what is kept; ``max_file_mb`` is for files and has no meaning here.
+        retention: How long entries are retained; ``max_file_mb`` is for files and has no meaning here.
         now: Seconds since the epoch, for the age of entries.
     """
 

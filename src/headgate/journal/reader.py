@@ -1,4 +1,4 @@
-"""The reading half of a journal in a database; it changes nothing and never waits for whoever writes."""
+"""The reading half of a journal in a database; it changes nothing and never waits for writers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class JournalReader(ABC):
 
     def __init__(self, engine: Engine, place: str) -> None:
         self.place = place
-        """Where it is, as it may be told: a file, or a URL without its password."""
+        """Where it is, for messages: a file, or a URL without its password."""
         self._reading = engine
         self._closed = False
 
@@ -39,7 +39,7 @@ class JournalReader(ABC):
         return [row.job for row in self.rows(query)]
 
     def runs(self, job: str | None = None) -> list[tuple[int, Run]]:
-        """The runs that are kept, by number."""
+        """The runs that are still there, by number."""
         return [self._numbered(row) for row in reversed(list(self.rows(_newest_runs(job))))]
 
     def newest_run(self, job: str | None = None) -> tuple[int, Run] | None:
@@ -90,7 +90,7 @@ class JournalReader(ABC):
         return next((self.decoded(dict, row.body) for row in self.rows(query)), None)
 
     def load_states(self, keys: Collection[str]) -> dict[str, Mapping[str, JSON]]:
-        """What is kept under some keys, read at once; those that there is nothing under are left out."""
+        """The states of some keys, read at once; keys without one are left out."""
         query = select(database.states.c.key, database.states.c.body).where(database.states.c.key.in_(keys))
         return {row.key: self.decoded(dict, row.body) for row in self.rows(query)}
 
@@ -163,7 +163,7 @@ Entry: TypeAlias = Observation | Decision | Receipt
 AT_ONCE = 2000
 """Entries of a kind that are read at once, so that nobody has to wait for long."""
 MAX_GAP = 1000
-"""A number that was passed over is asked for until so many higher ones were given."""
+"""A number that was passed over is looked for until so many higher ones have been found."""
 _KINDS: Mapping[Table, Callable[[Mapping[str, Any]], Entry]] = {
     database.observations: codec.observation_from_dict,
     database.decisions: codec.decision_from_dict,
@@ -190,7 +190,7 @@ class JournalFollower:
         self._runs: dict[int, Run] = {}
 
     def new_entries(self) -> list[NewEntry]:
-        """What was written since this was last asked: observations, decisions, then receipts, each in their order.
+        """What was written since the last call: observations, decisions, then receipts, each in their order.
 
         Not all of it where that is much; nothing is left when it gives nothing.
         """

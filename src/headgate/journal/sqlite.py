@@ -55,8 +55,8 @@ class SqliteJournal(JournalWriter):
 
     Args:
         path: The file; it is made where it does not exist, but its folder must.
-        retention: How long what is kept; plain values are taken too, such as ``{"full_detail_s": "12h"}``.
-        now: Seconds since the epoch, for the age of entries; the times told in them may be simulated ones.
+        retention: How long entries are retained; plain values are accepted too, such as ``{"full_detail_s": "12h"}``.
+        now: Seconds since the epoch, for the age of entries; the times in them may be simulated ones.
     """
 
     def __init__(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import math
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Protocol, Self, TypeAlias
+from typing import Self, TypeAlias
 
 from sqlalchemy import (
     ColumnElement,
@@ -255,53 +256,52 @@ Fence = Callable[[Connection], None]
 """Raises, in the transaction of a write, where its writer may not write any more."""
 
 
-class Writing(Protocol):
-    """Writes to a database, one transaction after the other; closed when nobody uses it any more."""
+class Writing(ABC):
+    """Writes to a database; closed with its last user. ``now`` are seconds since the epoch, for the age of entries."""
 
-    @property
-    def now(self) -> Callable[[], float]:
-        """Seconds since the epoch, for the age of entries."""
-        ...
-
-    def transaction(self) -> AbstractContextManager[Connection]:
-        """One transaction, committed at its end: what was acknowledged outlives the process."""
-        ...
-
-    def upkeep(self, connection: Connection, now_s: float) -> None:
-        """Thin a little of what is old, in the transaction of an append."""
-        ...
-
-    def share(self) -> None:
-        """One user more, who has to close it as well."""
-        ...
-
-    def close(self, let_go: Callable[[], None]) -> None:
-        """One user less; the last one also lets go of what is read by."""
-        ...
-
-
-class FileWriter:
-    """The one connection that writes a journal's file, one transaction at a time, and keeps it small."""
-
-    def __init__(self, path: Path, retention: Retention, now: Callable[[], float]) -> None:
-        self.path = path
+    def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
-        limit_bytes = 1e6 * retention.max_file_mb - database.LOG_LIMIT_BYTES - SPARE_BYTES
-        self._thinning = Thinning(retention, lambda connection: database.used_bytes(connection) > limit_bytes)
         self._lock = threading.Lock()
         self._users = 1
-        self._appended = 0
-        self._engine = database.open_writer(path)
-        self.connection = self._engine.connect()
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[Connection]:
+        """One transaction, committed at its end: what was acknowledged outlives the process."""
+
+    @abstractmethod
+    def upkeep(self, connection: Connection, now_s: float) -> None:
+        """Thin a little of what is old, in the transaction of an append."""
 
     def share(self) -> None:
         """One user more, who has to close it as well."""
         with self._lock:
             self._users += 1
 
+    def close(self, close_readers: Callable[[], None]) -> None:
+        """One user less; with the last one all connections are closed, those of readers first."""
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._disconnect(close_readers)
+
+    def _disconnect(self, close_readers: Callable[[], None]) -> None:
+        close_readers()
+
+
+class FileWriter(Writing):
+    """The one connection that writes a journal's file, one transaction at a time, and keeps it small."""
+
+    def __init__(self, path: Path, retention: Retention, now: Callable[[], float]) -> None:
+        super().__init__(now)
+        self.path = path
+        limit_bytes = 1e6 * retention.max_file_mb - database.LOG_LIMIT_BYTES - SPARE_BYTES
+        self._thinning = Thinning(retention, lambda connection: database.used_bytes(connection) > limit_bytes)
+        self._appended = 0
+        self._engine = database.open_writer(path)
+        self.connection = self._engine.connect()
+
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """One transaction, committed at its end: what was acknowledged outlives the process."""
         with self._lock, database.translated(self.path, "written"):
             if self._users == 0:
                 raise JournalError(f"journal {self.path} is closed.")
@@ -314,14 +314,15 @@ class FileWriter:
     def upkeep(self, connection: Connection, now_s: float) -> None:
         self._thinning.step(connection, now_s)
 
-    def close(self, let_go: Callable[[], None]) -> None:
-        """One user less. With the last one the file is let go of: by its readers first, so that no log is left."""
-        with self._lock, database.translated(self.path, "closed"):
-            self._users -= 1
-            if self._users == 0:
-                let_go()
-                self.connection.close()
-                self._engine.dispose()
+    def close(self, close_readers: Callable[[], None]) -> None:
+        """One user less. With the last one the file is closed: by its readers first, so that no log is left."""
+        with database.translated(self.path, "closed"):
+            super().close(close_readers)
+
+    def _disconnect(self, close_readers: Callable[[], None]) -> None:
+        super()._disconnect(close_readers)
+        self.connection.close()
+        self._engine.dispose()
 
 
 _BEGIN = insert(database.runs).returning(database.runs.c.number)
@@ -343,8 +344,8 @@ class JournalWriter(JournalReader):
     def another(self, fence: Fence | None = None) -> Self:
         """A second writer with a run of its own, over the same connections: a thousand jobs need no thousand of them.
 
-        Each is to be closed; the database is let go of with the last. A ``fence`` is asked in the transaction of every
-        write whether it may be made, and what it raises undoes all of it.
+        Each is to be closed; the database is let go of with the last. A ``fence`` is called in the transaction of every
+        write, and what it raises undoes all of it.
         """
         self._open()
         self._writing.share()

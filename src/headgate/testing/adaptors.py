@@ -12,9 +12,8 @@ from collections.abc import Callable
 from contextlib import closing
 
 from headgate.core.errors import EngineError
-from headgate.core.types import Answer, Decision, Instances, Observation, Outcome, Verdict
+from headgate.core.types import COUNTERS, Answer, Decision, Instances, Observation, Outcome, Verdict
 from headgate.engines.adaptor import OPERATOR, AdaptorEngine
-from headgate.engines.agents.mailbox import COUNTERS
 from headgate.testing.contract import ContractViolation, ensure
 
 SETTLES_WITHIN_S = 60.0

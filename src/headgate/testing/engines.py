@@ -16,12 +16,11 @@ from typing import TypeAlias
 
 from headgate.core.contracts import Engine
 from headgate.core.errors import EngineError
-from headgate.core.types import Batch, Decision, Instances, Observation, Outcome, Sample, Verdict
+from headgate.core.types import COUNTERS, Batch, Decision, Instances, Observation, Outcome, Sample, Verdict
 from headgate.testing.contract import ContractViolation, ensure
 
 NOW_S = 1.0
 """What a reading says is the state of now: it may be older than its observation by no more than this."""
-COUNTERS = ("arrived", "given", "done", "emitted", "late", "busy_s", "available_s", "paused_s")
 GAUGES = ("age_s", "backlog", "latency_s", "running_s")
 COUNTED_WITHIN = 0.01
 """By what share the records of batches may differ from what was counted as done: rows are not always offsets."""

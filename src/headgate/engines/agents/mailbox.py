@@ -15,6 +15,7 @@ from headgate.core.errors import EngineError, InputError, SupersededError, Unkno
 from headgate.core.metrics import METRICS
 from headgate.core.topology import Topology
 from headgate.core.types import (
+    COUNTERS,
     Answer,
     Batch,
     Decision,
@@ -32,7 +33,6 @@ from headgate.core.types import (
 from headgate.core.units import format_duration
 from headgate.engines.agents.wire import Reply, Report
 
-COUNTERS = ("arrived", "given", "done", "emitted", "late", "busy_s", "available_s", "paused_s")
 _A_MOMENT_S = 1e-6
 
 
