@@ -41,7 +41,6 @@ UNCHECKED = ("docs/benchmarks/", "scripts/check_language.py", "tests/docs/test_l
 """Recorded results, and what has to name the words."""
 
 
-
 def main(arguments: list[str]) -> int:
     """Print all findings below the given paths and return the exit code."""
     chosen = [Path(argument).resolve() for argument in arguments] or [ROOT]
