@@ -24,6 +24,16 @@ class Plot:
 ALL_PCT = 100.0
 
 
+def line(name: str, x: Sequence[float], y: Sequence[float | None], **options: JSON) -> dict[str, JSON]:
+    """Return a line as plotly takes it."""
+    return {"type": "scatter", "mode": "lines", "name": name, "x": list(x), "y": list(y), **options}
+
+
+def axes(x: str, y: str) -> dict[str, JSON]:
+    """Return the layout of a plot that has only titles at its axes."""
+    return {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}}
+
+
 def error_bars(
     values: Sequence[float | None], half_widths: Sequence[float | None], most: float | None = None
 ) -> dict[str, JSON]:
@@ -100,14 +110,12 @@ def line_plot(
 ) -> Plot:
     """One line per name over the minutes of a run."""
     data = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": name,
-            "x": [round(minute, 3) for minute, _ in points],
-            "y": [value for _, value in points],
-            "line": {"width": 1.5, "dash": DASHES[place % len(DASHES)]},
-        }
+        line(
+            name,
+            [round(minute, 3) for minute, _ in points],
+            [value for _, value in points],
+            line={"width": 1.5, "dash": DASHES[place % len(DASHES)]},
+        )
         for place, (name, points) in enumerate(lines.items())
     ]
     return Plot(title, data, _layout(axis, {"title": {"text": "minutes"}}, bound), _bound_key(bound).strip())
@@ -120,8 +128,8 @@ def _bound_key(bound: float | None) -> str:
 def _layout(axis: str, x_axis: Mapping[str, JSON], bound: float | None) -> dict[str, JSON]:
     shapes: list[JSON] = []
     if bound is not None:
-        line = {"color": "bound", "width": 1.5, "dash": "dash"}
-        shapes = [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": bound, "y1": bound, "line": line}]
+        style = {"color": "bound", "width": 1.5, "dash": "dash"}
+        shapes = [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": bound, "y1": bound, "line": style}]
     return {
         "height": 380,
         "margin": {"l": 60, "r": 20, "t": 20, "b": 60},

@@ -10,7 +10,7 @@ from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Decision, Event
 from headgate.journal.memory import MemoryJournal
 from headgate.render.figures import KEY, figure
-from headgate.render.plots import Plot
+from headgate.render.plots import Plot, axes, line
 from headgate.render.story import story_of
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
@@ -125,21 +125,18 @@ def play(  # noqa: PLR0913 - what the experiments vary
 def model_plot(state: Mapping[str, JSON]) -> Plot:
     """Plot the performance model in a policy's state with a line per number of instances."""
     model = state["operators"]["job"]["model"]
-    data: list[Mapping[str, JSON]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": f"{size} instances",
-            "x": [round(rate, 3) for rate in curve["at"]],
-            "y": [round(100 * pressure, 3) for pressure in curve["values"]],
-        }
+    data = [
+        line(
+            f"{size} instances",
+            [round(rate, 3) for rate in curve["at"]],
+            [round(100 * pressure, 3) for pressure in curve["values"]],
+        )
         for size, curve in model["curves"].items()
     ]
-    layout = {"xaxis": {"title": {"text": "records/s"}}, "yaxis": {"title": {"text": "% of the objective used up"}}}
     key = (
         "Each line: the share of the objective that a load uses up with this many instances, as the policy learned it."
     )
-    return Plot("Performance model", data, layout, key)
+    return Plot("Performance model", data, axes("records/s", "% of the objective used up"), key)
 
 
 def largest_residual(decisions: Sequence[Decision]) -> float | None:

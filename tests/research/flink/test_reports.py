@@ -9,9 +9,9 @@ import pytest
 
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Event, Verdict
-from headgate.research.flink.click_fraud import FraudReport, FraudResult, FraudRun
+from headgate.research.flink.click_fraud import FraudReport, FraudResult
 from headgate.research.flink.measured import JobSlots, SinkTruth, changes, seconds
-from headgate.research.flink.report import course, largest_growth, rescales, row
+from headgate.research.flink.report import course, rescales, row
 from headgate.research.flink.run import FlinkResult, FlinkRun
 from headgate.workloads.replay import Answers, ReplayProgress
 
@@ -51,11 +51,6 @@ def test_late_records_slots_and_rescales_are_counted_from_when_a_run_is_judged()
     assert (found["rescales"], found["stood_still_s"], found["most"]) == (1, 1.5, "1 / 3 / 1")
 
 
-def test_growth_is_counted_per_operator() -> None:
-    assert largest_growth(HAD) == {"source": 0, "slow": 2, "sink": 0}
-    assert largest_growth(()) == {}
-
-
 def test_a_restart_is_no_rescale() -> None:
     assert rescales((*HAD[:3], JobSlots(1_032.0, 1, 1, ONE))) == 0
     assert [sample.slots for sample in changes(HAD)] == [1, 3]
@@ -76,7 +71,8 @@ def test_the_course_has_the_longest_delays_and_all_sizes() -> None:
 
 
 def fraud_result() -> FraudResult:
-    run = FraudRun("proactive", "constant:10", 60.0, parse_objective("slow records < 100%").within(1, 4), 5.0)
+    objective = parse_objective("slow records < 100%").within(1, 4)
+    run = FlinkRun("proactive", "constant:10", 60.0, objective, 5.0, 1, settled_s=10.0)
     times_s = [BEGAN_S + 10 + 2 * number for number in range(25)]
     slow_s = {BEGAN_S + 20, BEGAN_S + 22, BEGAN_S + 50}
     return FraudResult(

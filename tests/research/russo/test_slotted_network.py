@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
 
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.step import step
+from headgate.core.topology import Topology
+from headgate.core.types import Instant, Sample
 from headgate.core.window import History
 from headgate.policies import Context, make_policy
 from headgate.policies.planning.agents import CANDIDATES, AgentsPlanner
 from headgate.policies.planning.central import CentralPlanner, ExactPlanner
-from headgate.policies.planning.model import Levels, Planner, RateGrid, Sizes, SlotOutcome, Transitions
+from headgate.policies.planning.model import (
+    ApplicationModel,
+    Levels,
+    Planner,
+    RateGrid,
+    Sizes,
+    SlotOutcome,
+    Transitions,
+)
 from headgate.policies.planning.path import PathPlanner
-from headgate.research.russo.slotted_network import SlottedKernel, SlottedNetwork, levels_like
+from headgate.research.russo.slotted_network import SlottedNetwork, levels_like
+from headgate.simulation.contract import Warmed
 from headgate.simulation.engine import SimulatedEngine
 from tests.policies.planning.pipelines import RUSSO, pipeline
 
@@ -49,6 +60,71 @@ class Scripted:
 
     def load(self, state: Mapping[str, object]) -> None:
         return None
+
+
+class SlottedKernel:
+    """The slotted network as a kernel for the simulated engine, so that whole policies run on it.
+
+    Sizes count for a slot as they are when it ends. There is no reading of a backlog, for nothing is carried over. A
+    record at a saturated operator counts as taking its service time and the whole slot.
+    """
+
+    def __init__(
+        self, application: ApplicationModel, rates_per_s: Sequence[float], *, slot_s: float = 60.0, ready: int = 1
+    ) -> None:
+        self._application = application
+        self._rates_per_s = rates_per_s
+        self._slot_s = slot_s
+        self._ready = dict.fromkeys(application.operators, ready)
+        self._now_s = 0.0
+        self._slots = 0
+        self._samples: dict[str, Sample] = {}
+
+    @property
+    def now_s(self) -> Instant:
+        return self._now_s
+
+    @property
+    def topology(self) -> Topology:
+        return self._application.topology
+
+    def ready(self, operator: str) -> int:
+        return self._ready[operator]
+
+    def advance(self, to_s: Instant) -> None:
+        while (end_s := (self._slots + 1) * self._slot_s) <= to_s:
+            if self._slots < len(self._rates_per_s):
+                rate = self._rates_per_s[self._slots]
+                self._samples = {name: self._sample(name, end_s, rate) for name in self._application.operators}
+            self._slots += 1
+        self._now_s = to_s
+
+    def resize(self, operator: str, ready: int, *, lost: bool = False) -> Sequence[Instant]:
+        leaving, self._ready[operator] = self._ready[operator] - ready, ready
+        return [self._now_s] * leaving
+
+    def warmed(self, operator: str) -> Sequence[Warmed]:
+        return ()
+
+    def samples(self) -> Mapping[str, Sample]:
+        return self._samples
+
+    def _sample(self, name: str, at_s: Instant, rate_per_s: float) -> Sample:
+        index = self._application.operators.index(name)
+        service = self._application.service_rates_per_s[index]
+        rate, ready = self._application.shares[index] * rate_per_s, self._ready[name]
+        rho = rate / (ready * service)
+        waiting_s = rho / (2 * service * (1 - rho)) if rho < 1 else self._slot_s
+        return Sample(
+            name,
+            at_s,
+            input_rate_per_s=rate,
+            processed_rate_per_s=ready * service,
+            latency_s=1 / service + waiting_s,
+            processing_time_s=1 / service,
+            scheduling_delay_s=waiting_s,
+            utilization=min(1.0, rho),
+        )
 
 
 def test_a_run_counts_instances_changes_and_violations_at_the_rate_that_arrives() -> None:

@@ -11,7 +11,7 @@ from headgate.lab.scenario import ScenarioOutcome
 from headgate.lab.scenario_report import write_scenario_report
 from headgate.lab.tuning.trial import TrialStatus, TuningTrial, importances
 from headgate.lab.tuning.tune import TuningResult
-from headgate.render.plots import Plot
+from headgate.render.plots import Plot, axes, line
 
 HOURS, MISSED = "instance-hours", "missed, %"
 
@@ -135,17 +135,14 @@ def _history(tuned: TuningResult) -> Plot:
     data = [
         _points("keeps the objective", keeping, 0),
         _points("misses it", other, 1),
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "best so far",
-            "x": [trial.number for trial in keeping],
-            "y": best,
-            "line": {"shape": "hv", "color": COLOURS[2]},
-        },
+        line("best so far", [trial.number for trial in keeping], best, line={"shape": "hv", "color": COLOURS[2]}),
     ]
-    layout: dict[str, JSON] = {"xaxis": {"title": {"text": "trial"}}, "yaxis": {"title": {"text": HOURS}}}
-    return Plot("The course of the search", data, layout, "A point is a trial, in the order in which they were made.")
+    return Plot(
+        "The course of the search",
+        data,
+        axes("trial", HOURS),
+        "A point is a trial, in the order in which they were made.",
+    )
 
 
 def _points(name: str, trials: Sequence[TuningTrial], place: int) -> dict[str, JSON]:

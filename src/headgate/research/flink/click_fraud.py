@@ -8,34 +8,37 @@ from __future__ import annotations
 
 import math
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
 from headgate.apps.flink.programs import SubmittedJob
 from headgate.apps.flink.sources import TopicRecords
-from headgate.apps.flink.submission import submit
-from headgate.core.objective import Objective, SlowShareSlo
+from headgate.core.objective import SlowShareSlo
 from headgate.core.types import JSON, Decision, Event, Observation
 from headgate.engines.flink.task_managers import LocalProvider
 from headgate.lab.scenario import Progress
-from headgate.local.flink import LocalFlink
 from headgate.local.kafka import LocalKafka
 from headgate.local.machine import free_ports
 from headgate.local.prometheus import LocalPrometheus, TimedValues
 from headgate.local.records import TopicSink
-from headgate.research.flink import START_S
 from headgate.research.flink.measured import JobSlots, SlotWatch, changes, seconds
-from headgate.research.flink.run import LEAD_S, ControllerRecord, LoadFeeder, opened
+from headgate.research.flink.run import (
+    LEAD_S,
+    ControllerRecord,
+    FlinkRun,
+    LoadFeeder,
+    RunningJob,
+    opened,
+    running_job,
+)
 from headgate.research.giannakopoulos import SWITCHED
 from headgate.runtime.autoscaler import autoscale_engine
 from headgate.runtime.loop import Mode, SystemClock
 from headgate.runtime.prometheus import Prometheus
 from headgate.workloads.load import Load
-from headgate.workloads.replay import ReplayProgress
 
 PROGRAM = "click-fraud"
 WAITS = 'headgate_backlog_records{{job="{job}-figures",operator="$operator"}}'
@@ -45,28 +48,10 @@ STALE_S = 10.0
 
 
 @dataclass(frozen=True)
-class FraudRun:
-    """The load and policy of a run."""
-
-    policy: str
-    workload: str
-    seconds: float
-    objective: Objective
-    """With the fewest and the most instances of any operator, which are the TaskManagers."""
-    cost_ms: float
-    settings: Mapping[str, object] = field(default_factory=dict)
-    guards: Mapping[str, object] = field(default_factory=dict)
-    interval_s: float = 2.0
-    settled_s: float = 10.0
-    """From then on the job is scaled."""
-    partitions: int = 8
-
-
-@dataclass(frozen=True)
 class FraudResult:
     """The results of a run."""
 
-    run: FraudRun
+    run: FlinkRun
     began_s: float
     ended_s: float
     source: str
@@ -85,39 +70,17 @@ class FraudResult:
         return [(at_s, waits / comes[at_s]) for at_s, waits in self.waits if comes.get(at_s)]
 
 
-def play(run: FraudRun, kafka: LocalKafka, progress: Progress = lambda _: None) -> FraudResult:
+def play(run: FlinkRun, kafka: LocalKafka, progress: Progress = lambda _: None) -> FraudResult:
     """Run the job to the end on a cluster of its own."""
-    began_s, lasting_s, topic = time.monotonic(), START_S + run.seconds, f"clicks-{run.policy}"
+    topic = f"clicks-{run.policy}"
     kafka.create_topic(topic, run.partitions)
-
-    def report(_: ReplayProgress | None = None) -> None:
-        progress(min(0.99, (time.monotonic() - began_s) / lasting_s))
-
-    with LocalFlink(taskmanagers=1, slots=1) as flink:
-        report()
-        job = SubmittedJob(PROGRAM, TopicRecords(kafka.bootstrap, topic), run.policy, cost_ms=run.cost_ms)
-        job_id = submit(job, flink.url)
-        report()
-        feed = _Feed(Load(run.workload, PROGRAM, run.seconds), kafka.bootstrap, topic, report)
-        result = _under_load(run, flink.url, job_id, feed)
-    progress(1.0)
-    return result
+    job = SubmittedJob(PROGRAM, TopicRecords(kafka.bootstrap, topic), run.policy, cost_ms=run.cost_ms)
+    with running_job(run, job, progress) as running:
+        return _under_load(run, running, TopicSink(kafka.bootstrap, topic))
 
 
-@dataclass(frozen=True)
-class _Feed:
-    """A load and its topic."""
-
-    load: Load
-    bootstrap: str
-    topic: str
-    report: Callable[[ReplayProgress | None], None]
-
-    def begin(self, clock: SystemClock, start_s: float) -> LoadFeeder:
-        return LoadFeeder(self.load, TopicSink(self.bootstrap, self.topic), clock, start_s, self.report)
-
-
-def _under_load(run: FraudRun, url: str, job_id: str, feed: _Feed) -> FraudResult:
+def _under_load(run: FlinkRun, running: RunningJob, sink: TopicSink) -> FraudResult:
+    url = running.url
     clock, record, events = SystemClock(), ControllerRecord(), list[Event]()
     with ExitStack() as cleanup:
         page_port = free_ports(1)[0]
@@ -135,10 +98,10 @@ def _under_load(run: FraudRun, url: str, job_id: str, feed: _Feed) -> FraudResul
         )
         assert exporter.metrics_url is not None
         prometheus = cleanup.enter_context(LocalPrometheus([urlsplit(exporter.metrics_url).netloc]))
-        watch = SlotWatch(url, job_id, clock.now).start()
+        watch = SlotWatch(url, running.job_id, clock.now).start()
         cleanup.callback(watch.stop)
         start_s = clock.now() + LEAD_S
-        feeder = feed.begin(clock, start_s)
+        feeder = LoadFeeder(Load(run.workload, PROGRAM, run.seconds), sink, clock, start_s, running.report)
         cleanup.callback(feeder.stop)
         clock.wait_until(start_s + run.settled_s, threading.Event())
         engine = opened(url, run.policy, run.objective, clock, LocalProvider(url))

@@ -72,12 +72,6 @@ def rescales(samples: Sequence[JobSlots]) -> int:
     )
 
 
-def largest_growth(samples: Sequence[JobSlots]) -> dict[str, int]:
-    """Return the largest growth of each operator over its first size."""
-    sizes = [sample.sizes for sample in samples if sample.sizes]
-    return {name: max(found[name] for found in sizes) - first for name, first in sizes[0].items()} if sizes else {}
-
-
 def _pauses_s(result: FlinkResult) -> Iterator[float]:
     for event in result.events:
         pause_s = event.numbers.get("pause_s")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from headgate.apps.flink.programs import SLOW_MIDDLE, SubmittedJob
@@ -49,8 +49,9 @@ class FlinkRun:
     objective: Objective
     """With the fewest and the most instances of any operator."""
     cost_ms: float
-    """Processing time of a record in the middle step."""
+    """Processing time of a record in the slow operator."""
     slots: int
+    """Slots of the first TaskManager."""
     settings: Mapping[str, object] = field(default_factory=dict)
     guards: Mapping[str, object] = field(default_factory=dict)
     interval_s: float = 2.0
@@ -78,46 +79,54 @@ class FlinkResult:
         return self.began_s + self.run.settled_s
 
 
-def play(run: FlinkRun, kafka: LocalKafka, progress: Progress = lambda _: None) -> FlinkResult:
-    """Run a job to the end on a cluster of its own; topics are named after the policy."""
-    topic, sink = f"in-{run.policy}", f"out-{run.policy}"
-    kafka.create_topic(topic, run.partitions)
-    kafka.create_topic(sink, run.partitions, broker_stamps=True)
-    began_s = time.monotonic()
-    lasting_s = START_S + run.seconds
+@dataclass(frozen=True)
+class RunningJob:
+    """A job on a cluster."""
+
+    url: str
+    job_id: str
+    report: Callable[[ReplayProgress | None], None]
+    """Reports the progress of the run."""
+
+
+@contextmanager
+def running_job(run: FlinkRun, job: SubmittedJob, progress: Progress) -> Iterator[RunningJob]:
+    """Run a job on a cluster of its own, as long as the context is open."""
+    began_s, lasting_s = time.monotonic(), START_S + run.seconds
 
     def report(_: ReplayProgress | None = None) -> None:
         progress(min(0.99, (time.monotonic() - began_s) / lasting_s))
 
     with LocalFlink(taskmanagers=1, slots=run.slots) as flink:
         report()
-        job = SubmittedJob(
-            SLOW_MIDDLE,
-            TopicRecords(kafka.bootstrap, topic),
-            run.policy,
-            TopicResults(kafka.bootstrap, sink),
-            cost_ms=run.cost_ms,
-        )
         job_id = submit(job, flink.url)
         report()
-        result = _under_load(run, kafka, flink.url, job_id, report)
+        yield RunningJob(flink.url, job_id, report)
     progress(1.0)
-    return result
 
 
-def _under_load(
-    run: FlinkRun, kafka: LocalKafka, url: str, job_id: str, report: Callable[[ReplayProgress | None], None]
-) -> FlinkResult:
-    topic, sink, clock = f"in-{run.policy}", f"out-{run.policy}", SystemClock()
+def play(run: FlinkRun, kafka: LocalKafka, progress: Progress = lambda _: None) -> FlinkResult:
+    """Run a job to the end on a cluster of its own; topics are named after the policy."""
+    topic, sink = f"in-{run.policy}", f"out-{run.policy}"
+    kafka.create_topic(topic, run.partitions)
+    kafka.create_topic(sink, run.partitions, broker_stamps=True)
+    records, results = TopicRecords(kafka.bootstrap, topic), TopicResults(kafka.bootstrap, sink)
+    job = SubmittedJob(SLOW_MIDDLE, records, run.policy, results, cost_ms=run.cost_ms)
+    with running_job(run, job, progress) as running:
+        return _under_load(run, kafka, running)
+
+
+def _under_load(run: FlinkRun, kafka: LocalKafka, running: RunningJob) -> FlinkResult:
+    topic, sink, url, clock = f"in-{run.policy}", f"out-{run.policy}", running.url, SystemClock()
     load = Load(run.workload, seconds=run.seconds)
     total = load.schedule.total
     engine, record, events = opened(url, run.policy, run.objective, clock), ControllerRecord(), list[Event]()
     start_with_single_instances(engine)
     with ExitStack() as cleanup:
-        watch = SlotWatch(url, job_id, clock.now).start()
+        watch = SlotWatch(url, running.job_id, clock.now).start()
         cleanup.callback(watch.stop)
         start_s = clock.now() + LEAD_S
-        feeder = LoadFeeder(load, TopicSink(kafka.bootstrap, topic), clock, start_s, report)
+        feeder = LoadFeeder(load, TopicSink(kafka.bootstrap, topic), clock, start_s, running.report)
         cleanup.callback(feeder.stop)
         clock.wait_until(start_s + run.settled_s, threading.Event())
         with autoscale_engine(

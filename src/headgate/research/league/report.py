@@ -12,7 +12,7 @@ from headgate.lab.experiments.report import COLOURS, SYMBOLS
 from headgate.lab.experiments.results import LabResults
 from headgate.lab.experiments.summary import failures_of
 from headgate.lab.scenario import ScenarioOutcome
-from headgate.render.plots import Plot
+from headgate.render.plots import Plot, line
 from headgate.research.league.standings import BEST_FIXED, CLOSE, TOLERANCE, Contest, League, hours
 
 OURS = "autopilot"
@@ -195,19 +195,17 @@ def _plot(
     """Plot cost against late records, with a legend or only with names at the most important points."""
     front = pareto(points)
     names = [*league.policies, BEST_FIXED]
-    line = {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "Pareto front",
-        "x": [points[name][0] for name in front],
-        "y": [points[name][1] for name in front],
-        "line": {"dash": "dot", "color": "#888888"},
-        "hoverinfo": "skip",
-    }
+    dotted = line(
+        "Pareto front",
+        [points[name][0] for name in front],
+        [points[name][1] for name in front],
+        line={"dash": "dot", "color": "#888888"},
+        hoverinfo="skip",
+    )
     marks = [_mark(name, points[name], names.index(name), _side(name, front)) for name in names if name in points]
     return Plot(
         title,
-        [line, *marks],
+        [dotted, *marks],
         {
             # On a linear axis, a policy that costs many times as much would squeeze the others into a corner.
             "xaxis": {"title": {"text": cost}, "type": "log", "showline": True, **_ticks(points.values())},

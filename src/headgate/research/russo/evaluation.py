@@ -20,7 +20,7 @@ from headgate.policies.planning.agents import CANDIDATES, AgentsPlanner
 from headgate.policies.planning.central import CentralPlanner, ExactPlanner
 from headgate.policies.planning.model import ApplicationModel, Planner, RateGrid, Transitions
 from headgate.policies.planning.path import PathPlanner
-from headgate.render.plots import Plot
+from headgate.render.plots import Plot, axes, line
 from headgate.research.russo.slotted_network import SlotTally, SlottedNetwork, levels_like
 from headgate.workloads.traces import read_trace
 
@@ -255,18 +255,12 @@ def row_of(contender: PlannerCase, tally: SlotTally) -> dict[str, JSON]:
 def cost_curves(title: str, contenders: Sequence[PlannerCase], tallies: Sequence[SlotTally]) -> Plot:
     """Plot the average cost since the start of the run."""
     data = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": contender.label,
-            "x": [round(tally.slots / 1440 * (index + 1) / len(tally.curve), 2) for index in range(len(tally.curve))],
-            "y": [round(cost, 5) for cost in tally.curve],
-        }
+        line(
+            contender.label,
+            [round(tally.slots / 1440 * (index + 1) / len(tally.curve), 2) for index in range(len(tally.curve))],
+            [round(cost, 5) for cost in tally.curve],
+        )
         for contender, tally in zip(contenders, tallies, strict=True)
     ]
-    layout = {
-        "xaxis": {"title": {"text": "days"}},
-        "yaxis": {"title": {"text": "average cost per slot"}},
-        "height": 460,
-    }
+    layout = {**axes("days", "average cost per slot"), "height": 460}
     return Plot(title, data, layout, "A line is a policy: the average cost of a minute from the start to that day.")

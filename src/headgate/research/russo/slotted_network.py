@@ -9,14 +9,12 @@ The rate that counts is the one that arrives *in* the slot, which was not known 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 
 import numpy as np
 
-from headgate.core.topology import Topology
-from headgate.core.types import Instant, Sample
 from headgate.policies.planning.model import (
     ApplicationModel,
     Floats,
@@ -26,9 +24,7 @@ from headgate.policies.planning.model import (
     SlotOutcome,
     longest_path_s,
 )
-from headgate.simulation.contract import Warmed
 
-Progress = Callable[[float], None]
 _CURVE_POINTS = 100
 
 
@@ -82,7 +78,7 @@ class SlottedNetwork:
         busy = tuple(float(self._utilizations[index, place, level]) for index, place in enumerate(positions))
         return SlotOutcome(bool(application.is_over(longest_path_s(application.topology, times_s))), busy)
 
-    def run(self, planner: Planner, levels: Sequence[int], start: Sizes, progress: Progress | None = None) -> SlotTally:
+    def run(self, planner: Planner, levels: Sequence[int], start: Sizes) -> SlotTally:
         """Run a planner, which decides each slot from the level of the slot before it."""
         weights = self.application.weights
         slots = len(levels) - 1
@@ -91,6 +87,11 @@ class SlottedNetwork:
         sizes, violations, reconfigurations, instances = start, 0, 0, 0
         curve = []
         inputs = planner.inputs
+
+        def cost() -> float:
+            changes = weights.reconfiguration * reconfigurations + weights.violation * violations
+            return changes + per_instance * instances
+
         for slot, (level, next_level) in enumerate(pairwise(levels), start=1):
             before, after = (level,) * inputs, (next_level,) * inputs
             chosen = planner.choose(before, sizes)
@@ -101,12 +102,8 @@ class SlottedNetwork:
             instances += sum(sizes)
             planner.learn(before, sizes, after, outcome)
             if slot % every == 0:
-                spent = weights.reconfiguration * reconfigurations + weights.violation * violations
-                curve.append((spent + per_instance * instances) / slot)
-                if progress is not None:
-                    progress(slot / slots)
-        spent = weights.reconfiguration * reconfigurations + weights.violation * violations
-        return SlotTally(slots, spent + per_instance * instances, violations, reconfigurations, instances, tuple(curve))
+                curve.append(cost() / slot)
+        return SlotTally(slots, cost(), violations, reconfigurations, instances, tuple(curve))
 
 
 def chain_levels(matrix: Floats, start: int, seed: int) -> Iterable[int]:
@@ -126,68 +123,3 @@ def chain_levels(matrix: Floats, start: int, seed: int) -> Iterable[int]:
 def levels_like(matrix: Floats, start: int, slots: int, seed: int) -> list[int]:
     """Return the levels of this many slots, and of the slot before them."""
     return list(islice(chain_levels(matrix, start, seed), slots + 1))
-
-
-class SlottedKernel:
-    """The same network as a kernel for the simulated engine, so that whole policies run on it.
-
-    Sizes count for a slot as they are when it ends. There is no reading of a backlog, for nothing is carried over. A
-    record at a saturated operator counts as taking its service time and the whole slot.
-    """
-
-    def __init__(
-        self, application: ApplicationModel, rates_per_s: Sequence[float], *, slot_s: float = 60.0, ready: int = 1
-    ) -> None:
-        self._application = application
-        self._rates_per_s = rates_per_s
-        self._slot_s = slot_s
-        self._ready = dict.fromkeys(application.operators, ready)
-        self._now_s = 0.0
-        self._slots = 0
-        self._samples: dict[str, Sample] = {}
-
-    @property
-    def now_s(self) -> Instant:
-        return self._now_s
-
-    @property
-    def topology(self) -> Topology:
-        return self._application.topology
-
-    def ready(self, operator: str) -> int:
-        return self._ready[operator]
-
-    def advance(self, to_s: Instant) -> None:
-        while (end_s := (self._slots + 1) * self._slot_s) <= to_s:
-            if self._slots < len(self._rates_per_s):
-                rate = self._rates_per_s[self._slots]
-                self._samples = {name: self._sample(name, end_s, rate) for name in self._application.operators}
-            self._slots += 1
-        self._now_s = to_s
-
-    def resize(self, operator: str, ready: int, *, lost: bool = False) -> Sequence[Instant]:
-        leaving, self._ready[operator] = self._ready[operator] - ready, ready
-        return [self._now_s] * leaving
-
-    def warmed(self, operator: str) -> Sequence[Warmed]:
-        return ()
-
-    def samples(self) -> Mapping[str, Sample]:
-        return self._samples
-
-    def _sample(self, name: str, at_s: Instant, rate_per_s: float) -> Sample:
-        index = self._application.operators.index(name)
-        service = self._application.service_rates_per_s[index]
-        rate, ready = self._application.shares[index] * rate_per_s, self._ready[name]
-        rho = rate / (ready * service)
-        waiting_s = rho / (2 * service * (1 - rho)) if rho < 1 else self._slot_s
-        return Sample(
-            name,
-            at_s,
-            input_rate_per_s=rate,
-            processed_rate_per_s=ready * service,
-            latency_s=1 / service + waiting_s,
-            processing_time_s=1 / service,
-            scheduling_delay_s=waiting_s,
-            utilization=min(1.0, rho),
-        )

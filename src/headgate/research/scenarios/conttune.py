@@ -15,7 +15,7 @@ from headgate.core.errors import InputError, cause_of
 from headgate.core.types import JSON
 from headgate.forecast.base import FloatArray
 from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
-from headgate.render.plots import Plot
+from headgate.render.plots import Plot, axes, line
 from headgate.workloads.traces import trace_folder
 
 _POINTS = (1, 400, 120)
@@ -253,15 +253,15 @@ def run(progress: Progress) -> ScenarioOutcome:
 def _plot(capacities: Capacities, model: AveragedCapacity) -> Plot:
     sizes = [*capacities.sizes]
     bounds = [model.quantiles(size, 0.05, 0.95) for size in sizes]
-    lines: Sequence[tuple[str, str, list[float]]] = (
-        ("measured", "markers", [*capacities.rates_per_s]),
-        ("5 %", "lines", [low for low, _ in bounds]),
-        ("mean", "lines", [model.mean(size) for size in sizes]),
-        ("95 %", "lines", [high for _, high in bounds]),
+    lines = (
+        line("measured", sizes, capacities.rates_per_s, mode="markers"),
+        line("5 %", sizes, [low for low, _ in bounds]),
+        line("mean", sizes, [model.mean(size) for size in sizes]),
+        line("95 %", sizes, [high for _, high in bounds]),
     )
     return Plot(
         f"Fitted to {MOST_KNOWN} and less, predicted for more",
-        [{"type": "scatter", "mode": mode, "name": name, "x": sizes, "y": values} for name, mode, values in lines],
-        {"xaxis": {"title": {"text": "parallelism"}}, "yaxis": {"title": {"text": "records/s"}}},
+        lines,
+        axes("parallelism", "records/s"),
         "Points: measured capacity. Lines: its expected value and the 90 % interval.",
     )

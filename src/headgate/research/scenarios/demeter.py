@@ -11,7 +11,7 @@ import numpy as np
 from headgate.core.types import JSON
 from headgate.lab.run_cache import RunCache
 from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
-from headgate.render.plots import Plot
+from headgate.render.plots import Plot, axes, line
 from headgate.research.demeter.calibration import REPEAT
 from headgate.research.demeter.measured_runs import APPS, CONTENDERS, MeasuredRun, data_hash, read_runs
 from headgate.research.demeter.simulated_runs import (
@@ -149,10 +149,10 @@ def plots_of(runs: Sequence[MeasuredRun], done: Done) -> list[Plot]:
         Plot(
             f"{app}: TaskManagers over time",
             [
-                {"type": "scatter", "mode": "lines", "name": name, "x": [h for h, _ in line], "y": [y for _, y in line]}
-                for name, line in _lines(app, runs, done).items()
+                line(name, [hours for hours, _ in points], [size for _, size in points])
+                for name, points in _lines(app, runs, done).items()
             ],
-            {"xaxis": {"title": {"text": "hours"}}, "yaxis": {"title": {"text": "TaskManagers"}}},
+            axes("hours", "TaskManagers"),
         )
         for app in APPS
     ]
@@ -160,7 +160,9 @@ def plots_of(runs: Sequence[MeasuredRun], done: Done) -> list[Plot]:
 
 def details_of(runs: Sequence[MeasuredRun], done: Done) -> list[dict[str, JSON]]:
     """Return the lines of the plots as plain data."""
-    return [{"app": app, "who": name, "line": line} for app in APPS for name, line in _lines(app, runs, done).items()]
+    return [
+        {"app": app, "who": name, "line": points} for app in APPS for name, points in _lines(app, runs, done).items()
+    ]
 
 
 def _lines(app: str, runs: Sequence[MeasuredRun], done: Done) -> dict[str, list[tuple[float, float]]]:

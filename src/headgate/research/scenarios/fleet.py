@@ -16,7 +16,7 @@ from headgate.core.quotas import Demand, Grant, OperatorKey, Quota, QuotaGroup
 from headgate.core.types import JSON, Decision, Instant
 from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.policies.frame.base import Context
-from headgate.render.plots import Plot
+from headgate.render.plots import Plot, axes, line
 from headgate.runtime.arbitration import Arbitrated
 from headgate.runtime.assembly import wire
 from headgate.runtime.loop import ControlLoop
@@ -261,18 +261,11 @@ def _shares(late: Sequence[float]) -> dict[str, JSON]:
 
 def _plot(runs: dict[str, FleetRun], cluster: int) -> Plot:
     lines = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": name,
-            "x": [at_s / 60 for at_s, _ in run.sizes],
-            "y": [size for _, size in run.sizes],
-        }
-        for name, run in runs.items()
+        line(name, [at_s / 60 for at_s, _ in run.sizes], [size for _, size in run.sizes]) for name, run in runs.items()
     ]
     return Plot(
         f"Instances of all jobs; the cluster has {cluster}",
         lines,
-        {"xaxis": {"title": {"text": "minutes"}}, "yaxis": {"title": {"text": "instances"}}},
+        axes("minutes", "instances"),
         "Lines: instances requested by all jobs, by arbitration.",
     )

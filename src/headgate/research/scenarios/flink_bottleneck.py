@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headgate.core.objective import parse_objective
-from headgate.core.types import JSON
 from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
-from headgate.render.plots import Plot
-from headgate.research.flink import START_S
+from headgate.research.flink import START_S, PolicyReport, report_policies
 
 if TYPE_CHECKING:
     from headgate.local.kafka import LocalKafka
@@ -43,37 +40,20 @@ CONTENDERS: Mapping[str, Mapping[str, object]] = {
     takes_s=len(CONTENDERS) * (START_S + SECONDS),
 )
 def run(progress: Progress) -> ScenarioOutcome:
-    from headgate.local.kafka import LocalKafka
-
-    reports: list[BottleneckReport] = []
-    with LocalKafka() as kafka:
-        for policy in CONTENDERS:
-            reports.append(
-                run_contender(policy, kafka, lambda share: progress((len(reports) + share) / len(CONTENDERS)))
-            )
-    return outcome_of(reports)
+    return outcome_of(report_policies(CONTENDERS, run_contender, progress))
 
 
-@dataclass(frozen=True)
-class BottleneckReport:
-    """The results of a policy."""
-
-    row: Mapping[str, JSON]
-    course: Mapping[str, JSON]
-    plot: Plot
-
-
-def run_contender(policy: str, kafka: LocalKafka, progress: Progress) -> BottleneckReport:
+def run_contender(policy: str, kafka: LocalKafka, progress: Progress) -> PolicyReport:
     """Run a contender with topics of its own."""
     from headgate.research.flink.report import course, plot, row
     from headgate.research.flink.run import FlinkRun, play
 
     objective = parse_objective(OBJECTIVE).within(1, MOST)
     result = play(FlinkRun(policy, WORKLOAD, SECONDS, objective, COST_MS, MOST, CONTENDERS[policy]), kafka, progress)
-    return BottleneckReport(row(result), course(result), plot(result, MIDDLE))
+    return PolicyReport(policy, row(result), course(result), plot(result, MIDDLE))
 
 
-def outcome_of(reports: Sequence[BottleneckReport]) -> ScenarioOutcome:
+def outcome_of(reports: Sequence[PolicyReport]) -> ScenarioOutcome:
     """Return the table of all contenders."""
     from headgate.research.flink.report import NOTES
 
@@ -85,7 +65,7 @@ def outcome_of(reports: Sequence[BottleneckReport]) -> ScenarioOutcome:
         "largest number of subtasks of the source, the middle and the sink.",
     )
     return ScenarioOutcome(
-        [report.row for report in reports],
+        [report.figures for report in reports],
         (*NOTES, *notes),
         [report.plot for report in reports],
         [report.course for report in reports],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headgate.core.objective import parse_objective
@@ -12,7 +11,7 @@ from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.render.figures import KEY, figure
 from headgate.render.plots import Plot
 from headgate.render.story import story_of
-from headgate.research.flink import START_S
+from headgate.research.flink import START_S, PolicyReport, report_policies
 
 if TYPE_CHECKING:
     from headgate.local.kafka import LocalKafka
@@ -35,6 +34,7 @@ MOST = 4
 DISCARDED_S = 4.0
 """The document's four minutes."""
 LATELY_S = 10.0
+SETTLED_S = 10.0
 POLICIES: Mapping[str, Mapping[str, object]] = {
     "reactive": {"idle_for_s": 12.0, "drain_within_s": 10.0},
     "proactive": {
@@ -74,36 +74,21 @@ GUARDS = {"in_after_out_s": 6.0, "in_after_in_s": 6.0}
     takes_s=len(POLICIES) * (START_S + SECONDS),
 )
 def run(progress: Progress) -> ScenarioOutcome:
-    from headgate.local.kafka import LocalKafka
-
-    reports: list[ClickFraudReport] = []
-    with LocalKafka() as kafka:
-        for policy in POLICIES:
-            reports.append(run_policy(policy, kafka, lambda share: progress((len(reports) + share) / len(POLICIES))))
-    return outcome_of(reports)
+    return outcome_of(report_policies(POLICIES, run_policy, progress))
 
 
-@dataclass(frozen=True)
-class ClickFraudReport:
-    """The results of a policy."""
-
-    policy: str
-    figures: Mapping[str, JSON]
-    course: Mapping[str, JSON]
-    plot: Plot
-
-
-def run_policy(policy: str, kafka: LocalKafka, progress: Progress) -> ClickFraudReport:
+def run_policy(policy: str, kafka: LocalKafka, progress: Progress) -> PolicyReport:
     """Run a policy with a topic of its own."""
-    from headgate.research.flink.click_fraud import FraudReport, FraudRun, play
+    from headgate.research.flink.click_fraud import FraudReport, play
+    from headgate.research.flink.run import FlinkRun
 
     objective = parse_objective(OBJECTIVE).within(1, MOST)
-    result = play(FraudRun(policy, WORKLOAD, SECONDS, objective, COST_MS, POLICIES[policy], GUARDS), kafka, progress)
-    report = FraudReport(result, DISCARDED_S)
-    return ClickFraudReport(policy, _figures(report), report.course(), _plot(report))
+    run = FlinkRun(policy, WORKLOAD, SECONDS, objective, COST_MS, 1, POLICIES[policy], GUARDS, settled_s=SETTLED_S)
+    report = FraudReport(play(run, kafka, progress), DISCARDED_S)
+    return PolicyReport(policy, _figures(report), report.course(), _plot(report))
 
 
-def outcome_of(reports: Sequence[ClickFraudReport]) -> ScenarioOutcome:
+def outcome_of(reports: Sequence[PolicyReport]) -> ScenarioOutcome:
     """Return the table of all policies with the figures of the document."""
     rows: list[Mapping[str, JSON]] = [
         {"what": what, **{report.policy: report.figures[what] for report in reports}, "document": document}

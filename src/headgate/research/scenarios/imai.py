@@ -11,7 +11,7 @@ import numpy as np
 
 from headgate.core.types import JSON
 from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
-from headgate.render.plots import ALL_PCT, Plot, error_bars
+from headgate.render.plots import ALL_PCT, Plot, axes, error_bars, line
 from headgate.research.imai.applications import QUERIES
 from headgate.research.imai.evaluation import QUANTILE, Bench, EvaluationPlan, Result, evaluate
 from headgate.research.imai.kernel import Week, backlogs, least_sizes, measure
@@ -149,17 +149,17 @@ def follow_week(progress: Progress, plan: EvaluationPlan) -> ScenarioOutcome:
         Plot(
             "Load and sustained throughput (MB/s)",
             [_line("load", hours, bench.load), *(_line(name, hours, week.sustained) for name, week in shown.items())],
-            _axes("hours", "MB/s"),
+            axes("hours", "MB/s"),
         ),
         Plot(
             "Instances",
             [_line("least", hours, least), *(_line(name, hours, week.sizes) for name, week in shown.items())],
-            _axes("hours", "instances"),
+            axes("hours", "instances"),
         ),
         Plot(
             "Backlog (GB)",
             [_line(name, hours, 60 * backlogs(week) / 1000) for name, week in weeks.items()],
-            _axes("hours", "GB"),
+            axes("hours", "GB"),
         ),
     )
     return ScenarioOutcome(rows, NOTES, plots)
@@ -192,22 +192,18 @@ def _bars(key: str, rows: Sequence[Mapping[str, JSON]]) -> tuple[Plot, ...]:
 
     legend = "Bars are means, the lines on them one standard deviation, over applications and weeks."
     return (
-        Plot("QoS", [bar("qos_pct", "minutes"), bar("load_weighted_qos_pct", "records")], _axes("", "QoS, %"), legend),
+        Plot("QoS", [bar("qos_pct", "minutes"), bar("load_weighted_qos_pct", "records")], axes("", "QoS, %"), legend),
         Plot(
             "Relative cost",
             [bar("relative_cost_truth", "to the ground truth"), bar("relative_cost_static", "to a static peak")],
-            _axes("", "times as much"),
+            axes("", "times as much"),
             legend,
         ),
     )
 
 
 def _line(name: str, hours: list[float], values: Any) -> dict[str, Any]:
-    return {"type": "scatter", "mode": "lines", "name": name, "x": hours, "y": np.round(values, 4).tolist()}
-
-
-def _axes(x: str, y: str) -> dict[str, Any]:
-    return {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}}
+    return line(name, hours, np.round(values, 4).tolist())
 
 
 BEST_MST = "mst-7"

@@ -53,14 +53,13 @@ def run_figure_2b(progress: Progress) -> ScenarioOutcome:
         }
         for label, _, _ in FIGURE_2B
     ]
-    axes = {
+    layout = {
         "xaxis": {"title": {"text": "operators"}, "dtick": 1},
         "yaxis": {"title": {"text": "average cost per slot"}},
+        "height": 460,
     }
     note = "The document prints no numbers for this figure and does not say which target its agents have."
-    return ScenarioOutcome(
-        rows, (*notes(load), note), [Plot("Average cost by number of operators", bars, {**axes, "height": 460})]
-    )
+    return ScenarioOutcome(rows, (*notes(load), note), [Plot("Average cost by number of operators", bars, layout)])
 
 
 COLUMNS = ("avg_cost", "sla_violations", "reconfigurations", "avg_instances")
