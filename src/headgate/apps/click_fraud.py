@@ -1,8 +1,7 @@
-"""Three signs of clicks that are made for money, by minute: many users of one address, many addresses of one user, and
-a user who clicks on much of what is shown.
+"""Three signs of click fraud, by minute: many users of an address, many addresses of a user, and a high click rate.
 
-Each click counts for its address and for its user, so that one aggregation serves all three signs and the source is
-read once. The aggregation comes in two steps, so that a value which is met again costs no more state.
+Each click counts for its address and for its user, so that a single aggregation serves all three signs and the source
+is read once. The aggregation has two steps, so that repeated values need no more state.
 """
 
 from __future__ import annotations

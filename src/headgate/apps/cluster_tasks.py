@@ -1,7 +1,7 @@
-"""What runs on each machine of a cluster, and how it is spread over the cluster, every 15 minutes (rouaux §5.3.3).
+"""The tasks on each machine of a cluster, and their distribution, every 15 minutes (rouaux §5.3.3).
 
-Spark finds what became of each task in a quarter of an hour, on as many cores as there are. What needs the whole
-cluster, and so one place, is left with one row per task that changed: ``cluster_state.py``.
+Spark finds the last state of each task in a quarter of an hour, in parallel. The state of the whole cluster is in one
+place, which receives a row per changed task.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headgate.apps.contract import StreamingApplication
 from headgate.apps.records.tasks import COLUMNS, FOLDER, PARTS, SCHEMA
 
 NOWHERE = -1
-"""The machine of a task that does not run."""
+"""The machine of a task that is not running."""
 TASK = ["job", "task"]
 MEASURES = ["tasks", "cpu", "memory", "disk"]
 PERCENTILES = {"median": 50, "p75": 75, "p90": 90, "p95": 95, "p99": 99}
@@ -35,24 +35,24 @@ _NONE_RUNS = pd.DataFrame(
 
 @dataclass
 class TaskClusterState:
-    """The state changes with time, in the order of time."""
+    """The tasks and machines of the cluster; changes must be applied in the order of time."""
 
     running: pd.DataFrame
-    """One row per task that runs: job, task, machine and requested resources."""
+    """A row per running task: job, task, machine and requested resources."""
     machines: NDArray[np.int64]
-    """All that have been seen; one that runs nothing now counts too."""
+    """All machines seen so far, idle ones included."""
     until_ms: int | None = None
-    """When the last snapshot was taken."""
+    """The time of the last snapshot."""
 
     @classmethod
     def empty(cls) -> TaskClusterState:
         return cls(_NONE_RUNS, np.array([], dtype=np.int64))
 
     def snapshots(self, changes: pd.DataFrame, interval_ms: int) -> Iterator[pd.DataFrame]:
-        """What runs at the end of each interval.
+        """Yield the snapshot at the end of each interval.
 
         ``changes`` has a row for each task reported in an interval (``window_end_ms``), with the machine it ran
-        on when the interval ended, or ``NOWHERE``. An interval without reports is like the one before.
+        on when the interval ended, or ``NOWHERE``. An interval without reports repeats the previous snapshot.
         """
         for end_ms, reported in changes.groupby("window_end_ms", sort=True):
             while self.until_ms is not None and self.until_ms + interval_ms < int(end_ms):
@@ -68,7 +68,7 @@ class TaskClusterState:
         self.machines = np.union1d(self.machines, self.running["machine"].unique())
 
     def _snapshot(self) -> pd.DataFrame:
-        """A row for each machine, and one for each figure of the whole cluster."""
+        """Return a row per machine, and a row per figure of the whole cluster."""
         place = pd.Index(self.machines).get_indexer(self.running["machine"])
         count = len(self.machines)
         totals = np.column_stack(
@@ -102,7 +102,7 @@ class TaskClusterState:
 
 INTERVAL_S = 900
 TRACE_BEGINS_S = 600
-"""Where the trace has its zero; what lies before was there when it began."""
+"""The zero of the trace; earlier events describe what was running before."""
 SCHEDULE, UPDATE_RUNNING = 1, 8
 ENDS = (2, 3, 4, 5, 6)
 """Evicted, failed, finished, killed and lost."""
@@ -113,21 +113,21 @@ def results(events: DataFrame) -> DataFrame:
     cluster = changes(events).withColumn("cluster", f.lit(0)).groupBy("cluster")
     if events.isStreaming:
         return cluster.transformWithStateInPandas(_Cluster(), RESULT, "append", "none")
-    # A batch has nothing to remember, and is faster without the means to do so.
+    # A batch needs no state, and is faster without it.
     return cluster.applyInPandas(_from_the_start, RESULT)
 
 
 def trace_events(spark: SparkSession, folder: Path) -> DataFrame:
-    """The events of the trace itself, from its files."""
+    """Return the events of the trace from its files."""
     schema = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items())
     files = [str(folder / FOLDER / part) for part in PARTS]
     return spark.read.schema(schema).csv(files).withColumn("at", f.timestamp_micros("trace_us"))
 
 
 def changes(events: DataFrame) -> DataFrame:
-    """Where each task ran at the end of a quarter of an hour in which it started, changed or ended."""
+    """Return the machine of each task at the end of a quarter of an hour in which it started, changed or ended."""
     running = f.col("event").isin(SCHEDULE, UPDATE_RUNNING)
-    # Within a microsecond a task starts before it ends.
+    # In the same microsecond, a task starts before it ends.
     order = f.col("trace_us") * 2 + f.when(running, 0).otherwise(1)
     quarter = f.window("at", f"{INTERVAL_S} seconds", startTime=f"{TRACE_BEGINS_S % INTERVAL_S} seconds")
     reported = events.where(running | f.col("event").isin(*ENDS)).select(
@@ -136,7 +136,7 @@ def changes(events: DataFrame) -> DataFrame:
     )  # fmt: skip
     known = ("machine", "cpu", "memory", "disk")
     last = reported.groupBy("window", "job", "task").agg(*(f.max_by(name, "order").alias(name) for name in known))
-    # A task may not have said what it needs.
+    # Some tasks do not report what they request.
     complete = last.fillna({"machine": NOWHERE, "cpu": 0.0, "memory": 0.0, "disk": 0.0})
     return complete.select(f.unix_millis("window.end").alias("window_end_ms"), "job", "task", *known)
 
@@ -146,7 +146,7 @@ def _from_the_start(reported: pd.DataFrame) -> pd.DataFrame:
 
 
 class _Cluster(StatefulProcessor):
-    """Takes the changes of quarters that are over, all changes of a quarter at once."""
+    """Receives the changes of completed quarters, all changes of a quarter at once."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state = handle.getValueState("cluster", "state BINARY")
@@ -158,7 +158,7 @@ class _Cluster(StatefulProcessor):
         self._state.update((state.to_bytes(),))
 
     def close(self) -> None:
-        """Nothing is left open."""
+        """Nothing to release."""
 
 
 CLUSTER_TASKS = StreamingApplication(

@@ -1,4 +1,4 @@
-"""What a stream wrote against what a batch computes from the same records: nothing missing, doubled or wrong."""
+"""Compares the results of a stream with a batch computation over the same records."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pyspark.sql import functions as f
 from headgate.apps.contract import StreamingApplication
 
 BATCH = "batch"
-"""In update mode, the column of what was written that tells the number of its batch."""
+"""The column with the number of the batch that wrote a result, in update mode."""
 CLOSES = "window_end_ms"
 TOLERANCE = 1e-9
-"""How far sums may differ, relatively: their order is another in a stream."""
+"""The relative difference that sums may have, as a stream adds in another order."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class ResultDifferences:
     doubled: int
     wrong: int
     expected: int
-    """Results that there must be."""
+    """The number of correct results."""
 
     @property
     def is_exact(self) -> bool:
@@ -36,7 +36,7 @@ class ResultDifferences:
 def compare(
     application: StreamingApplication, written: DataFrame, expected: DataFrame, *, closed_until_ms: int | None = None
 ) -> ResultDifferences:
-    """What the sink holds against the results of a batch.
+    """Count the differences between the results of a stream and those of a batch.
 
     ``closed_until_ms`` is the watermark that the stream had reached: windows that end later need not be written yet.
     """
@@ -45,8 +45,8 @@ def compare(
     whole = f.struct(*values, f.lit(True).alias("there"))
     wanted = whole
     if closed_until_ms is not None and CLOSES in expected.columns:
-        # Not by a filter: Spark applies one on the end of a session to each event before sessions are put together,
-        # and what is left of a session that is still open looks like one that is closed.
+        # Not by a filter: Spark would apply a filter on the end of a session to each event, before it merges sessions,
+        # and the rest of a session that is still open would look closed.
         wanted = f.when(f.col(CLOSES) <= closed_until_ms, whole)
     newest = f.max_by(whole, BATCH) if application.output_mode == "update" else f.first(whole)
     found = written.groupBy(keys).agg(newest.alias("found"), f.count("*").alias("times"))

@@ -1,7 +1,7 @@
-"""What an application is: from the bytes of a source to its results, the same in a stream and in a batch.
+"""The definition of a streaming application: from the bytes of a source to its results, in a stream as in a batch.
 
 An application is a value. Its ``results`` are built from Spark's functions and run unchanged on a stream and on a
-table, so the batch computation over the same records is the check of what the stream gave (``comparison.py``).
+table, so a batch computation over the same records checks the results of the stream (``comparison.py``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headgate.core.types import JSON
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file, in a folder that is made if needed; one that exists is replaced."""
+    """Write a file atomically; its folder is created, an existing file is replaced."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.unfinished")
     unfinished.write_text(text, encoding="utf-8")
@@ -29,32 +29,32 @@ def write_whole(path: Path, text: str) -> None:
 
 
 WINDOW = ("window_start_ms", "window_end_ms")
-"""The columns by which results tell their window."""
+"""The columns that identify the window of a result."""
 
 
 def window_of(length_s: int, slide_s: int | None = None) -> Column:
-    """The windows an event lies in; windows follow each other where no slide is given."""
+    """Return the windows of an event; without a slide they do not overlap."""
     return f.window("at", f"{length_s} seconds", f"{slide_s or length_s} seconds")
 
 
 def window_bounds() -> list[Column]:
-    """Start and end of the column ``window``, in milliseconds since the epoch."""
+    """Return start and end of the column ``window``, in milliseconds since the epoch."""
     return [f.unix_millis(f.col(f"window.{edge}")).alias(f"window_{edge}_ms") for edge in ("start", "end")]
 
 
 RECORDS = "records"
-"""The name of the metrics that an application has observed: records ``read``, and ``malformed`` ones among them."""
+"""The name of the observed metrics of an application: records ``read``, and ``malformed`` ones among them."""
 
 
 @dataclass(frozen=True)
 class RecordTally:
     read: int
     malformed: int
-    """Records that could not be used."""
+    """Records that cannot be parsed."""
     late: int
-    """What came after its window was closed. Spark counts it after adding up what a task has of one key and window."""
+    """Records of closed windows. Spark counts them after each task has aggregated by key and window."""
     watermark_ms: int | None
-    """Up to when windows have been closed; None if no window can have been."""
+    """Windows up to this time are closed; ``None`` without a watermark."""
 
 
 def tally(progresses: Iterable[Mapping[str, Any]]) -> RecordTally:
@@ -76,9 +76,9 @@ def tally(progresses: Iterable[Mapping[str, Any]]) -> RecordTally:
 
 
 MALFORMED = "malformed"
-"""The column of ``StreamingApplication.parse`` that holds what could not be parsed."""
+"""The column of ``StreamingApplication.parse`` that holds the text of a malformed record."""
 
-_TEXT = "text as it came"
+_TEXT = "original text"
 _PER_SECOND = {"ms": 1000, "us": 1_000_000}
 _LATEST_S = 4_102_444_800
 """The year 2100."""
@@ -86,36 +86,36 @@ _LATEST_S = 4_102_444_800
 OutputMode = Literal["append", "update"]
 Write = Callable[[DataFrame], None]
 Learner = Callable[[DataFrame, int, Path, Write], None]
-"""Takes a batch, its number, the folder where it keeps what it has learned, and how final results are written."""
+"""Called with the results of a batch, its number, the folder of the learned state, and what writes the results."""
 
 
 @dataclass(frozen=True)
 class StreamingApplication:
-    """One application; ``registry.py`` finds it by name."""
+    """An application; ``registry.py`` finds it by name."""
 
     name: str
     summary: str
     document: str
-    """Where it is from."""
+    """The document that describes it."""
     schema: str
-    """The fields of a record, as Spark writes them. A record without a field that is NOT NULL is malformed."""
+    """The fields of a record in Spark's DDL. A record without a NOT NULL field is malformed."""
     results: Callable[[DataFrame], DataFrame]
-    """From events, which have the fields of the schema and the event time ``at``, to the results."""
+    """Computes the results of events, which have the fields of the schema and the event time ``at``."""
     keys: tuple[str, ...]
-    """The columns that tell one result from another."""
+    """The columns that identify a result."""
     data: str = "generated"
     """The origin of its records; for real ones, the data set."""
     output_mode: OutputMode = "append"
-    """``append``: a result is given once, when it is final; ``update``: the newest result of a key counts."""
+    """``append``: a result is written once, when it is final; ``update``: the newest result of a key counts."""
     event_time: str = "at_ms"
     """The field with the event time, since the epoch; its unit is at its end."""
     watermark_s: float | None = None
-    """How long after the newest event a record may come and still count; what comes later is dropped and counted.
-    None where nothing waits for event time to pass."""
+    """How far behind the newest event a record may be; older records are dropped and counted. ``None`` where no result
+    waits for event time to pass."""
     stateful: bool = False
-    """Whether Spark keeps state for it between batches."""
+    """Whether Spark holds state for it between batches."""
     learn: Learner | None = None
-    """For results that depend on what batches before have taught: it is given the results of each batch."""
+    """For results that depend on earlier batches: called for each batch."""
 
     @property
     def fields(self) -> StructType:
@@ -123,13 +123,13 @@ class StreamingApplication:
 
     @property
     def state(self) -> str:
-        """Where it keeps what it must know of batches before."""
+        """The place of the state between batches."""
         if self.learn is not None:
             return "in files"
         return "in Spark" if self.stateful else "none"
 
     def to_json(self) -> dict[str, JSON]:
-        """What it is, without how it is computed."""
+        """Return its description as plain data."""
         return {
             "name": self.name,
             "summary": self.summary,
@@ -142,10 +142,10 @@ class StreamingApplication:
         }
 
     def parse(self, raw: DataFrame) -> DataFrame:
-        """All records of a source whose column ``value`` holds JSON, as bytes or text, with the event time ``at``.
+        """Return all records of a source with JSON in the column ``value``, bytes or text, and the event time ``at``.
 
-        The column ``malformed`` is null for a good record, and the text as it came for one that is not JSON, has a
-        field of another type, lacks one that is needed, or is of a time before 1970 or after 2100.
+        The column ``malformed`` is null for a good record. It holds the original text of a record that is not JSON,
+        has a field of another type, lacks a required field, or has a time before 1970 or after 2100.
         """
         fields = StructType(list(self.fields)).add(MALFORMED, "string")
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": MALFORMED}
@@ -161,13 +161,13 @@ class StreamingApplication:
         )
 
     def _at(self) -> Column:
-        """The event time; null for what cannot be one, which Spark would end the query for."""
+        """Return the event time; null for an impossible time, on which the query would fail."""
         per_s = _PER_SECOND[self.event_time.rpartition("_")[2]]
         time = f.col(self.event_time)
         return f.when(time.between(0, _LATEST_S * per_s), f.timestamp_micros(time * (1_000_000 // per_s)))
 
     def events(self, raw: DataFrame) -> DataFrame:
-        """The good records. The others are counted in the query's progress, and ``malformed`` gives them."""
+        """Return the good records. The others are counted in the query's progress; see ``malformed``."""
         counted = self.parse(raw).observe(
             RECORDS, f.count(f.lit(1)).alias("read"), f.count(MALFORMED).alias("malformed")
         )
@@ -175,17 +175,17 @@ class StreamingApplication:
         return good if self.watermark_s is None else good.withWatermark("at", f"{self.watermark_s} seconds")
 
     def malformed(self, raw: DataFrame) -> DataFrame:
-        """The text of the records that could not be used, to be set aside."""
+        """Return the text of the malformed records."""
         return self.parse(raw).where(f.col(MALFORMED).isNotNull()).select(MALFORMED)
 
     def run(self, raw: DataFrame) -> DataFrame:
-        """The results of what a source gives."""
+        """Return the results of a source."""
         return self.results(self.events(raw))
 
     def write_batch(self, results: DataFrame, batch: int, *, folder: Path, write: Write) -> None:
-        """For ``foreachBatch``: write the results of one batch. ``folder`` is the query's own, as its checkpoint is.
+        """Write the results of a batch, for ``foreachBatch``; like a checkpoint, ``folder`` belongs to one query.
 
-        An application that does not learn may have its results written by any sink of Spark instead.
+        The results of an application that does not learn may be written by any sink of Spark instead.
         """
         if self.learn is None:
             write(results)

@@ -1,8 +1,8 @@
-"""Pairs of flights that will be close in a minute, from what they reported in the last one, every five seconds.
+"""Pairs of flights that will be close in a minute, from their reports of the last minute, every five seconds.
 
-The last report of each flight in a window tells where it will be. Comparing each with each other would be the square of
-the flights; here the earth is cut into strips along the parallels, as high as the distance that is searched, so that
-only flights of the same or of neighbouring strips are compared, each strip by itself.
+Positions are extrapolated from the last report of each flight in a window. Comparing all pairs would be quadratic;
+here the earth is cut into strips along the parallels, as high as the largest distance, so that only flights of the
+same or of neighbouring strips are compared, in each strip separately.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ AHEAD_S = 60
 CLOSE_M = 20_000
 EARTH_RADIUS_M = 6_371_000
 STRIP_DEGREES = CLOSE_M / METRES_PER_DEGREE * 1.001
-"""A little higher than the distance, so that rounding loses no pair."""
+"""Slightly higher than the distance, so that rounding loses no pair."""
 
 
 def results(events: DataFrame) -> DataFrame:
@@ -30,7 +30,7 @@ def results(events: DataFrame) -> DataFrame:
         f.max_by("ahead", "order").alias("ahead")
     )
     strip = f.floor(f.col("ahead.latitude") / STRIP_DEGREES)
-    # In its own strip and in the one below it meets all that may be close; each pair counts in the lower of its strips.
+    # A flight counts in its own strip and in the strip below; a pair is taken from the lower of its two strips.
     strips = latest.select(
         "window", f.explode(f.array(strip, strip - 1)).alias("strip"), _flight(strip).alias("flight")
     )
@@ -47,7 +47,7 @@ def results(events: DataFrame) -> DataFrame:
 
 
 def _ahead() -> Column:
-    """Where a flight will be, going on as it does: straight on, for the minute is short."""
+    """Return the position of a flight that continues straight ahead."""
     degrees = f.col("speed_m_per_s") * AHEAD_S / METRES_PER_DEGREE
     track = f.radians("track_degrees")
     north = f.col("latitude") + degrees * f.cos(track)
@@ -60,7 +60,7 @@ def _flight(strip: Column) -> Column:
 
 
 def _distance_m(first: str, other: str) -> Column:
-    """Along the earth, by the haversine formula."""
+    """Return the great-circle distance, by the haversine formula."""
     from_north, to_north = (f.radians(f"{side}.latitude") for side in (first, other))
     half_north = (to_north - from_north) / 2
     half_east = (f.radians(f"{other}.longitude") - f.radians(f"{first}.longitude")) / 2

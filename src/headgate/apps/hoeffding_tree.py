@@ -1,12 +1,11 @@
-"""A decision tree that learns from a stream: each example is classified first, and learned from then (imai: VHT).
+"""A decision tree that learns from a stream: each example is first classified, then learned (imai: VHT).
 
-The work is divided by attribute, which is what makes it vertical. Spark routes the examples of a batch to the leaves of
-the tree and counts, for each attribute by itself and on as many cores as there are, what the leaves have seen. The
-driver adds the counts up, which are few, and lets the tree grow. So the tree changes between batches and not within
-one, and examples of a batch are classified by the tree of the batch before.
+The work is divided by attribute (vertically). Spark routes the examples of a batch to the leaves of the tree and
+computes statistics by leaf and attribute, in parallel. The driver adds up these few statistics and grows the tree. So
+the tree changes between batches and not within a batch, whose examples are classified by the tree of the batch before.
 
-A tree is written to a file for each batch, and what a batch learns is added to the tree of the batch before: a batch
-that is run again after a failure gives the same tree and the same results.
+The tree of each batch is written to a file, and a batch adds to the tree of the batch before: a batch that is repeated
+after a failure has the same tree and the same results.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from headgate.apps.records.examples import SCHEMA
 from headgate.core.errors import StateError
 
 GRACE = 200
-"""New examples that a leaf must have seen before it is examined again."""
+"""New examples in a leaf before it is examined again."""
 DELTA = 1e-7
-"""How likely it may be that another attribute is the best one after all."""
+"""The allowed probability that another attribute is in fact the best."""
 TIE = 0.05
-"""A bound so narrow that the two best attributes are taken for equally good."""
+"""Below this bound the two best attributes count as equally good."""
 LEAST_SHARE = 0.01
-"""Of the examples, each side of a split must have this share."""
+"""The least share of the examples on each side of a split."""
 
 
 class Counts(NamedTuple):
-    """Of the values of one attribute, among the examples of one label."""
+    """Statistics of the values of an attribute, among the examples of a label."""
 
     examples: int
     mean: float
@@ -46,7 +45,7 @@ class Counts(NamedTuple):
     highest: float
 
     def plus(self, other: Counts) -> Counts:
-        """The counts of both sets of examples.
+        """Return the statistics of both sets of examples.
 
         >>> Counts(2, 1.0, 2.0, 0.0, 2.0).plus(Counts(1, 4.0, 0.0, 4.0, 4.0))
         Counts(examples=3, mean=2.0, squares=8.0, lowest=0.0, highest=4.0)
@@ -66,11 +65,11 @@ class Counts(NamedTuple):
 class Leaf:
     number: int
     labels: dict[int, float]
-    """Examples by label; those from before the split that made this leaf are an estimate."""
+    """Examples by label; those from before the leaf's split are an estimate."""
     counts: dict[int, dict[int, Counts]] = field(default_factory=dict)
     """By attribute and label."""
     last_checked: float = 0.0
-    """How many examples there were when it was last tried to split it."""
+    """The number of examples at the last attempt to split it."""
 
     @property
     def examples(self) -> float:
@@ -78,7 +77,7 @@ class Leaf:
 
     @property
     def label(self) -> int:
-        """The most frequent one."""
+        """The most frequent label."""
         return min(self.labels, key=lambda label: (-self.labels[label], label), default=0)
 
 
@@ -86,7 +85,7 @@ class Leaf:
 class Branch:
     attribute: int
     threshold: float
-    """Values up to it go to the left."""
+    """Values up to the threshold go to the left."""
     left: Node
     right: Node
 
@@ -95,7 +94,7 @@ Node = Leaf | Branch
 
 
 class LeafTally(NamedTuple):
-    """What a batch tells of one leaf, attribute and label."""
+    """The statistics of a leaf, attribute and label in a batch."""
 
     leaf: int
     attribute: int
@@ -119,17 +118,17 @@ class LearnedTree:
                 yield node
 
     def take(self, tallies: Iterable[LeafTally]) -> None:
-        """Add what was counted in a batch."""
+        """Add the statistics of a batch."""
         leaves = {leaf.number: leaf for leaf in self.leaves()}
         for number, attribute, label, counts in tallies:
             leaf = leaves[number]
-            if attribute == 0:  # Every example has each attribute: one of them is enough to count examples.
+            if attribute == 0:  # Every example has each attribute, so a single attribute is enough to count examples.
                 leaf.labels[label] = leaf.labels.get(label, 0.0) + counts.examples
             known = leaf.counts.setdefault(attribute, {})
             known[label] = known[label].plus(counts) if label in known else counts
 
     def grow(self) -> None:
-        """Split the leaves that have seen enough."""
+        """Split the leaves that have enough examples."""
         self.root = self._grown(self.root)
 
     def _grown(self, node: Node) -> Node:
@@ -157,7 +156,7 @@ class LearnedTree:
 
 
 def best_split(leaf: Leaf) -> tuple[int, float, list[dict[int, float]]] | None:
-    """Attribute, threshold and the labels on either side, if it is certain enough that no other is better."""
+    """Return the attribute, threshold and labels of both sides of a split, if it is certain enough to be the best."""
     from river.tree.split_criterion import InfoGainSplitCriterion
 
     criterion: Any = InfoGainSplitCriterion(LEAST_SHARE)  # type: ignore[no-untyped-call]
@@ -174,7 +173,7 @@ def best_split(leaf: Leaf) -> tuple[int, float, list[dict[int, float]]] | None:
 
 
 def _observer(by_label: dict[int, Counts]) -> Any:
-    """river's observer of an attribute, as if it had seen the examples itself."""
+    """Return river's observer of an attribute with these statistics."""
     from river.proba import Gaussian
     from river.tree.splitter import GaussianSplitter
 
@@ -218,7 +217,7 @@ def learn(examples: DataFrame, batch: int, folder: Path, write: Callable[[DataFr
 
 
 def _leaf_tallies(examples: DataFrame, tree: LearnedTree) -> list[LeafTally]:
-    """What the examples tell of each leaf, attribute and label."""
+    """Return the statistics of the examples by leaf, attribute and label."""
     values = examples.select(
         _at_leaves(tree.root, lambda leaf: leaf.number).alias("leaf"),
         "label",
@@ -231,11 +230,11 @@ def _leaf_tallies(examples: DataFrame, tree: LearnedTree) -> list[LeafTally]:
 
 
 def _at_leaves(node: Node, value: Callable[[Leaf], int]) -> Column:
-    """A value of the leaf that an example belongs to: the tree as an expression of Spark."""
+    """Return a value of the leaf that an example belongs to: the tree as a Spark expression."""
     if isinstance(node, Leaf):
         return f.lit(value(node))
     left, right = _at_leaves(node.left, value), _at_leaves(node.right, value)
-    # An example may lack an attribute; it then goes to the right.
+    # An example without the attribute goes to the right.
     return f.when(f.get("attributes", f.lit(node.attribute)) <= node.threshold, left).otherwise(right)
 
 

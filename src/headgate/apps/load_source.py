@@ -1,15 +1,14 @@
-"""A streaming source whose load follows a workload by the clock: no broker, admission control, true lag.
+"""A streaming source that follows a workload by the clock: no broker, admission control, true lag.
 
-Records are numbered from 0, and how many have arrived is a function of time alone, so the reader needs no state: it may
-be restarted, and read a range again, and will give the same records. Use it as a Structured Streaming format::
+Records are numbered from 0, and the number of arrivals depends on time alone. So the reader needs no state: after a
+restart, or when it reads a range again, it returns the same records. Use it as a Structured Streaming format::
 
     spark.dataSource.register(LoadSource)
     spark.readStream.format("headgate-load").options(workload="sine:mean=50,amplitude=30,period=1h", …).load()
 
-Options: ``workload`` (as in ``headgate simulate``), ``started_s`` (epoch seconds at which the load starts; now, if not
-given), ``seconds`` (how long records arrive; for ever, if not given), ``prefill`` (records that are waiting before the
-load starts; none, if not given), ``partitions`` (tasks per batch) and ``max_rows_per_batch`` (how many records one
-batch may take; all, if not given).
+Options: ``workload`` (as in ``headgate simulate``), ``started_s`` (start of the load in epoch seconds; default now),
+``seconds`` (how long records arrive; default for ever), ``prefill`` (records that wait before the load starts;
+default none), ``partitions`` (tasks per batch) and ``max_rows_per_batch`` (most records of a batch; default all).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ ROWS_PER_ARROW_BATCH = 1000
 
 
 def newest_offset(options: Mapping[str, str]) -> str | None:
-    """How far the load has come by now, for those who scale a job that reads it; unknown if its start is."""
+    """Return the latest offset, for the scaler of a job that reads the load; ``None`` without a start."""
     if "started_s" not in options:
         return None
     return json.dumps(LoadReader(options).reportLatestOffset())
@@ -45,7 +44,7 @@ offers("headgate-load", newest_offset)
 
 
 class LoadSource(DataSource):
-    """The data source; Spark makes readers from it, in a process of their own."""
+    """The data source; Spark creates its readers in another process."""
 
     @classmethod
     def name(cls) -> str:
@@ -60,14 +59,14 @@ class LoadSource(DataSource):
 
 @dataclass
 class Range(InputPartition):
-    """Records ``first`` up to, but without, ``end``."""
+    """Records from ``first`` up to, excluding, ``end``."""
 
     first: int
     end: int
 
 
 class NumberedReader(DataSourceStreamReader):
-    """Reads records that are numbered from 0; those who inherit say how many have arrived, and what is in them."""
+    """Reads records that are numbered from 0; subclasses define how many have arrived, and their contents."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._partitions = whole_option(options, "partitions", 8, least=1)
@@ -75,11 +74,11 @@ class NumberedReader(DataSourceStreamReader):
 
     @abstractmethod
     def arrived(self) -> int:
-        """How many records have arrived by now."""
+        """Return how many records have arrived by now."""
 
     @abstractmethod
     def rows(self, first: int, end: int) -> pa.RecordBatch:
-        """The records ``first`` up to, but without, ``end``."""
+        """Return the records from ``first`` up to, excluding, ``end``."""
 
     def initialOffset(self) -> dict[str, int]:
         return {"records": 0}
@@ -108,7 +107,7 @@ class NumberedReader(DataSourceStreamReader):
 
 
 class LoadReader(NumberedReader):
-    """Gives the numbers themselves."""
+    """Returns the numbers themselves."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
@@ -126,7 +125,7 @@ class LoadReader(NumberedReader):
 
 
 def whole_option(options: Mapping[str, str], name: str, default: int, *, least: int = 0) -> int:
-    """A whole number from the options of a source."""
+    """Return a whole number from the options of a source."""
     text = options.get(name, str(default))
     if not text.isdigit() or int(text) < least:
         raise InputError(f"option {name} {text!r} is not allowed; it must be a whole number of at least {least}.")

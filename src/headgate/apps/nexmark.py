@@ -1,6 +1,9 @@
-"""Queries over an auction house, after Nexmark: those by which papers on autoscaling measure."""
+"""Queries over an auction house, after Nexmark: those that papers on autoscaling use."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -10,14 +13,14 @@ from headgate.apps.records.nexmark import SCHEMA
 
 EUROS_PER_DOLLAR = 0.908
 EACH = 123
-"""Auctions whose number it divides are selected by query 2."""
+"""Query 2 selects the auctions whose numbers are multiples of this."""
 CATEGORY = 10
 STATES = ("OR", "ID", "CA")
 WINDOW_S = 10
 """Of queries 5 and 8."""
 SLIDE_S = 5
 GAP_S = 10
-"""A session of query 11 ends after so long without a bid."""
+"""A session of query 11 ends after this long without a bid."""
 
 
 def _query_1(events: DataFrame) -> DataFrame:
@@ -32,8 +35,8 @@ def _query_2(events: DataFrame) -> DataFrame:
 def _query_3(events: DataFrame) -> DataFrame:
     """Join two streams without a window: a person may open an auction at any time, so both sides stay in the state.
 
-    The state grows with the persons of three states and with the auctions of one category. Spark reads the source once
-    for each side.
+    The state grows with the persons of three states and the auctions of a category. Spark reads the source once per
+    side.
     """
     persons = events.where(f.col("person.state").isin(*STATES)).select(
         f.col("person.id").alias("seller"), "person.name", "person.city", "person.state"
@@ -47,7 +50,7 @@ def _query_3(events: DataFrame) -> DataFrame:
 def _query_5(events: DataFrame) -> DataFrame:
     bids = events.select("at", f.col("bid.auction").alias("auction")).where("auction is not null")
     counts = bids.groupBy(window_of(WINDOW_S, SLIDE_S).alias("window"), "auction").agg(f.count("*").alias("bids"))
-    # One row per window, which is written once: the counts of a window come when it is closed, all together.
+    # A row per window is written once: all counts of a window arrive together, when it is closed.
     windows = counts.groupBy("window").agg(f.collect_list(f.struct("bids", "auction")).alias("counts"))
     most = f.array_max("counts.bids")
     hottest = f.filter("counts", lambda count: count["bids"] == most)
@@ -55,9 +58,9 @@ def _query_5(events: DataFrame) -> DataFrame:
 
 
 def _query_8(events: DataFrame) -> DataFrame:
-    """Join within a window by aggregating what both sides share.
+    """Join within a window by an aggregation over the shared key.
 
-    The source is read once, and state is one row per person and window.
+    The source is read once, and the state has a row per person and window.
     """
     who = f.coalesce("person.id", "auction.seller").alias("person")
     seen = events.where("bid is null").groupBy(window_of(WINDOW_S).alias("window"), who)
@@ -71,60 +74,33 @@ def _query_11(events: DataFrame) -> DataFrame:
     return bids.groupBy(session, "bidder").agg(f.count("*").alias("bids")).select(*window_bounds(), "bidder", "bids")
 
 
+def _query(
+    number: int,
+    summary: str,
+    results: Callable[[DataFrame], DataFrame],
+    keys: tuple[str, ...],
+    *,
+    watermark_s: float | None = None,
+    stateful: bool = False,
+) -> StreamingApplication:
+    return StreamingApplication(
+        name=f"nexmark-{number}",
+        summary=summary,
+        document=f"Nexmark query {number}",
+        schema=SCHEMA,
+        results=results,
+        keys=keys,
+        watermark_s=watermark_s,
+        stateful=stateful,
+    )
+
+
+_windowed = partial(_query, watermark_s=5.0, stateful=True)
 NEXMARK_QUERIES = (
-    StreamingApplication(
-        name="nexmark-1",
-        summary="every bid with its price in euro",
-        document="Nexmark query 1",
-        schema=SCHEMA,
-        results=_query_1,
-        keys=("number",),
-    ),
-    StreamingApplication(
-        name="nexmark-2",
-        summary="bids on every 123rd auction",
-        document="Nexmark query 2",
-        schema=SCHEMA,
-        results=_query_2,
-        keys=("number",),
-    ),
-    StreamingApplication(
-        name="nexmark-3",
-        summary="auctions of one category by sellers of three states, a join",
-        document="Nexmark query 3",
-        schema=SCHEMA,
-        results=_query_3,
-        keys=("auction",),
-        stateful=True,
-    ),
-    StreamingApplication(
-        name="nexmark-5",
-        summary="the auctions with most bids in 10 s, every 5 s",
-        document="Nexmark query 5",
-        schema=SCHEMA,
-        results=_query_5,
-        keys=(*WINDOW, "auction"),
-        watermark_s=5.0,
-        stateful=True,
-    ),
-    StreamingApplication(
-        name="nexmark-8",
-        summary="persons who came and opened auctions in the same 10 s",
-        document="Nexmark query 8",
-        schema=SCHEMA,
-        results=_query_8,
-        keys=(*WINDOW, "person"),
-        watermark_s=5.0,
-        stateful=True,
-    ),
-    StreamingApplication(
-        name="nexmark-11",
-        summary="bids of each bidder by session, which ends after 10 s without one",
-        document="Nexmark query 11",
-        schema=SCHEMA,
-        results=_query_11,
-        keys=(*WINDOW, "bidder"),
-        watermark_s=5.0,
-        stateful=True,
-    ),
+    _query(1, "every bid with its price in euro", _query_1, ("number",)),
+    _query(2, "bids on every 123rd auction", _query_2, ("number",)),
+    _query(3, "auctions of one category by sellers of three states, a join", _query_3, ("auction",), stateful=True),
+    _windowed(5, "the auctions with most bids in 10 s, every 5 s", _query_5, (*WINDOW, "auction")),
+    _windowed(8, "persons who came and opened auctions in the same 10 s", _query_8, (*WINDOW, "person")),
+    _windowed(11, "bids of each bidder by session, which ends after 10 s without one", _query_11, (*WINDOW, "bidder")),
 )

@@ -1,4 +1,4 @@
-"""Applications over page views: how many there were, how many visitors, and the cleaned views themselves."""
+"""Applications over page views: counts of views and of visitors, and cleaned views."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ SLIDE_S = 3
 
 
 def _unique_visitor(events: DataFrame) -> DataFrame:
-    """Aggregate twice, first by user: the state is one small row for each user of a page, which is written once.
+    """Aggregate twice, first by user: the state has a small row per user of a page, which is written once.
 
-    A set of users in one row would be rewritten with every batch.
+    A row with a set of users would be rewritten with every batch.
     """
     visitors = events.groupBy(window_of(WINDOW_S, SLIDE_S).alias("window"), "url", "user").agg(f.count("*"))
     counts = visitors.groupBy("window", "url").agg(f.count("*").alias("visitors"))
@@ -55,7 +55,7 @@ SUCCEEDED = 200
 
 def _data_clean(events: DataFrame) -> DataFrame:
     succeeded = events.where(f.col("status") == SUCCEEDED)
-    # The same page under two addresses is one page.
+    # Addresses that differ in case or query string are the same page.
     page = f.lower(f.trim(f.split_part("url", f.lit("?"), f.lit(1))))
     return succeeded.select("number", "at_ms", page.alias("url"), "zip", "user")
 

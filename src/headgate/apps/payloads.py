@@ -1,4 +1,4 @@
-"""Importing this registers how the records of each application are made (``register_payloads``); it needs no Spark."""
+"""Importing this module registers the generator of each application's records; it needs no Spark."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The driver of one job of a pipeline: ``python -m headgate.apps.pipeline_driver PLAN``, where PLAN is a file of JSON.
 
-It opens a session of its own, starts the job's query, and joins the controller as the operator of the job's name, from
-which it gets its size. It ends on SIGTERM, with its query, and with its parent, which holds the other end of its
-standard input. After a restart it continues from its checkpoint.
+It opens a session, starts the job's query, and joins the controller, which decides its size, as the operator of the
+job's name. It ends on SIGTERM, with its query, and with its parent, which holds the other end of its standard input.
+After a restart it continues from its checkpoint.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOOK_EVERY_S = 0.5
 
 @dataclass(frozen=True)
 class DriverPlan:
-    """What a driver needs to know, written by the process that starts it."""
+    """The parameters of a driver, written by the process that starts it."""
 
     pipeline: str
     job: str
@@ -55,20 +55,20 @@ class DriverPlan:
     module: str | None = None
     function: str | None = None
     file: str | None = None
-    """The module's file, which executors get too; ``None`` where they find it by themselves."""
+    """The module's file, which is also sent to executors; ``None`` if it is installed there."""
     max_records_per_batch: int | None = None
-    """``None``: as many as the job gets done in time."""
+    """``None``: as many as the job completes in time."""
     state_partitions: tuple[int, int] | None = None
-    """Fewest and most; ``None``: as the session has it."""
+    """Fewest and most; ``None``: those of the session."""
     objective: str = "latency p95 < 10s"
-    """The job's part of the objective, which determines how many records a batch may take."""
+    """The job's part of the objective, which determines the most records of a batch."""
     late_after_s: float | None = None
-    """A bound of the job's own, by which it counts what is late; ``None`` where what counts is the end."""
+    """The job's own bound by which it counts late records; ``None`` if only the end of the pipeline counts."""
     spark: dict[str, str] = field(default_factory=dict)
 
     @property
     def settings(self) -> dict[str, str]:
-        """Of the session; small heaps, because there is one driver for each job."""
+        """The session's settings; heaps are small, because each job has a driver."""
         own = local_settings(self.executors) if self.is_local else starting_size(self.executors) | graceful_removal()
         return {
             **own,
@@ -83,7 +83,7 @@ class DriverPlan:
 
 
 def find_function(plan: DriverPlan) -> BuildFunction:
-    """What builds the job's query."""
+    """Return the function that builds the job's query."""
     if plan.app is not None:
         return _of_application(plan.app)
     assert plan.module is not None
@@ -105,7 +105,7 @@ def _of_application(name: str) -> BuildFunction:
 
 
 def run(plan: DriverPlan, stop: threading.Event) -> int:
-    """Run the job until it ends or ``stop`` is set; gives the exit code."""
+    """Run the job until it ends or ``stop`` is set; return the exit code."""
     build = find_function(plan)
     spark = open_session(plan.master, f"{plan.pipeline}: {plan.job}", plan.settings)
     if plan.file is not None:

@@ -1,12 +1,12 @@
-"""What a job of a pipeline is given to build its query with: where its records come from, and where results go.
+"""The plan from which a job of a pipeline builds its query: its source and its sink.
 
     def build(spark, plan):
         records = plan.records(spark, "number BIGINT, at_ms BIGINT, text STRING")
         return plan.write(records.where("text like '%error%'"))
 
-Records are JSON. The time at which a record was due travels with it as ``at_ms`` (milliseconds since the epoch), and is
-evaluated where results come out; an operator that makes one record of several gives it the oldest, and their number as
-``records``. Where the first topic's records carry none, ``unix_millis(timestamp)`` of ``plan.read`` is the next best.
+Records are JSON. A record carries the time at which it was due as ``at_ms`` (milliseconds since the epoch), which is
+evaluated at the results; an operator that merges records takes the oldest time, and their number as ``records``. If
+the records of the first topic have no such time, use ``unix_millis(timestamp)`` of ``plan.read``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from headgate.engines.spark.query_plan import Plan
 
 @dataclass(frozen=True)
 class PipelinePlan:
-    """One job's place in its pipeline."""
+    """The place of a job in its pipeline."""
 
     job: str
     bootstrap: str
@@ -33,11 +33,10 @@ class PipelinePlan:
     writes: str
     trigger_s: float
     query: Plan
-    """What the query is started with this time: how many records a batch takes, and how its state is divided."""
+    """The records per batch and the state partitions of this start."""
 
     def read(self, spark: SparkSession, topic: str | None = None) -> DataFrame:
-        """A topic from its beginning, with the columns of Spark's Kafka source; the only one that the job reads where
-        none is named."""
+        """Return a topic from its beginning, with the columns of Spark's Kafka source (default: the only topic)."""
         name = self._topic(topic)
         return (
             spark.readStream.format("kafka")
@@ -49,12 +48,12 @@ class PipelinePlan:
         )
 
     def records(self, spark: SparkSession, schema: str, topic: str | None = None) -> DataFrame:
-        """The records of a topic as columns; ``schema`` as Spark writes it. What is no such record is left out."""
+        """Return the records of a topic as columns by a ``schema`` in Spark's DDL; malformed ones are left out."""
         parsed = f.from_json(f.col("value").cast("string"), schema)
         return self.read(spark, topic).select(parsed.alias("record")).where("record is not null").select("record.*")
 
     def write(self, results: DataFrame, *, key: str | None = None) -> DataStreamWriter:
-        """Results into the job's topic, each as JSON; records with the same ``key`` keep their order."""
+        """Write results to the job's topic as JSON; records with the same ``key`` stay in order."""
         value = f.to_json(f.struct("*")).alias("value")
         columns = [value] if key is None else [f.col(key).cast("string").alias("key"), value]
         return (

@@ -1,15 +1,15 @@
-"""The records of a load as a streaming source, without a broker: what ``headgate load`` would send, when it would.
+"""The records of a load as a streaming source without a broker: what ``headgate load`` would send, at the same times.
 
-The columns are ``key`` and ``value``, as those of Spark's Kafka source. How many records have arrived is a function of
-time alone, and a record of its number, so a query may be restarted and read a range again::
+The columns are ``key`` and ``value``, as in Spark's Kafka source. The number of arrivals depends on time alone, and a
+record on its number, so a query may be restarted and read a range again::
 
     spark.dataSource.register(RecordSource)
     spark.readStream.format("headgate-records").options(**load.options(), started_s=str(started_s)).load()
 
 Options: those of a load (``Load.options``: workload, app, seconds, speed, keys, skew, seed); ``started_s``, epoch
-seconds at which it starts, the same again after a restart; ``start_ms``, the event time of its start (``started_s``, if
-not given); ``partitions`` and ``max_rows_per_batch`` as in ``load_source.py``. With ``spark.read``, the records from
-number ``first`` (0, if not given) up to, but without, ``end`` are there as a table, whatever the time.
+seconds at which it starts, unchanged after a restart; ``start_ms``, the event time of its start (default
+``started_s``); ``partitions`` and ``max_rows_per_batch`` as in ``load_source.py``. ``spark.read`` returns the records
+from number ``first`` (default 0) up to, excluding, ``end`` as a table, whatever the time.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from headgate.workloads.payloads import Payloads
 from headgate.workloads.schedule import event_times_ms
 
 LOADS_CACHED = 8
-"""Each process reads the workload and the data of so many loads once only."""
+"""Each process caches the workload and the data of this many loads."""
 
 
 def newest_offset(options: Mapping[str, str]) -> str:
-    """How far the load has come by now, for those who scale a job that reads it."""
+    """Return the latest offset, for the scaler of a job that reads the load."""
     return json.dumps(RecordReader(options).reportLatestOffset())
 
 
 class RecordSource(DataSource):
-    """The data source; Spark makes readers from it, in a process of their own."""
+    """The data source; Spark creates its readers in another process."""
 
     @classmethod
     def name(cls) -> str:
@@ -59,14 +59,14 @@ class RecordSource(DataSource):
 
 
 class RecordReader(NumberedReader):
-    """Gives the records of a load as they become due."""
+    """Returns the records of a load as they become due."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
         self._load = Load.from_options(options)
         self._started_s = _moment(options, "started_s")
         self._start_ms = round(_moment(options, "start_ms") if "start_ms" in options else self._started_s * 1000)
-        self.arrived()  # What is wrong with the workload is said at once.
+        self.arrived()  # Reports an invalid workload at once.
 
     def arrived(self) -> int:
         return _cached(self._load).due_after(time.time() - self._started_s)
@@ -79,7 +79,7 @@ class RecordReader(NumberedReader):
 
 
 class RecordTable(DataSourceReader):
-    """Gives a range of the records of a load, as they were or will be given by a stream."""
+    """Returns a range of the records of a load, as a stream does."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._reader = RecordReader(options)
@@ -87,7 +87,7 @@ class RecordTable(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         found = self._reader.partitions({"records": self._first}, {"records": self._end})
-        return found or [Range(self._first, self._first)]  # Without any, Spark would read one that is nothing.
+        return found or [Range(self._first, self._first)]  # Without any partition, Spark would read ``None``.
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._reader.read(partition)
@@ -98,7 +98,7 @@ offers(RecordSource.name(), newest_offset)
 
 @lru_cache(LOADS_CACHED)
 def _cached(load: Load) -> Load:
-    """The same load, with what has been read for it: readers travel to every task, and that must not."""
+    """Return the same load from a cache: readers are sent to every task, and their data must not be."""
     return replace(load)
 
 
@@ -108,7 +108,7 @@ def _payloads(load: Load) -> Payloads:
 
 
 def _moment(options: Mapping[str, str], name: str) -> float:
-    """Without a given start, a query that is restarted would have other records."""
+    """Return a required time; with a default, a restarted query would read other records."""
     text = options.get(name, "")
     try:
         return float(text)

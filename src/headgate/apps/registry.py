@@ -27,7 +27,7 @@ APPLICATIONS = (
     FLIGHT_DISTANCES,
     *NEXMARK_QUERIES,
 )
-"""All of them, in the order of their documents."""
+"""All applications, in the order of their documents."""
 _BY_NAME = {application.name: application for application in APPLICATIONS}
 
 
@@ -36,7 +36,7 @@ def application_names() -> list[str]:
 
 
 def find_application(name: str) -> StreamingApplication:
-    """One application by its name."""
+    """Return an application by name."""
     if name not in _BY_NAME:
         raise UnknownNameError("application", name, _BY_NAME)
     return _BY_NAME[name]

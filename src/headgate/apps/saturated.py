@@ -1,6 +1,6 @@
-"""A job that never waits for records: an application whose load is all due at once, read in batches of a given size.
+"""A job that never waits for records: an application whose whole load is due at once, in batches of a given size.
 
-Its records are made in the tasks that read them, which takes a part of the executors' time; results are computed and
+The tasks that read records also generate them, which takes a part of the executors' time. Results are computed and
 not stored, so that no disk is measured.
 """
 
@@ -17,7 +17,7 @@ from headgate.apps.registry import find_application
 from headgate.workloads.load import AS_FAST_AS_ACCEPTED, Load
 
 RECORDS_PER_S = 1000.0
-"""How densely records lie in event time: what falls into one window is a part of what an application costs."""
+"""Records per second of event time: the number of records in a window is a part of an application's cost."""
 LASTING_S = 10_000_000.0
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -25,7 +25,7 @@ STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreP
 def start_saturated(
     spark: SparkSession, name: str, directory: Path, *, partitions: int, max_rows_per_batch: int
 ) -> StreamingQuery:
-    """Start it; ``directory`` gets the checkpoint and what the application learns."""
+    """Start the query; ``directory`` is for the checkpoint and the learned state."""
     application = find_application(name)
     spark.dataSource.register(RecordSource)
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", STATE_STORE)

@@ -1,5 +1,7 @@
-"""What the files of a job's sink tell of its records, whatever Spark or Headgate say: when each was written, and when
-its batch was committed, by the clock of the file system. Records are numbered (``SteadyJob``)."""
+"""When each record was written and committed, by the files of a job's sink and the clock of the file system.
+
+The files are independent of what Spark or Headgate report. Records are numbered (``SteadyJob``).
+"""
 
 from __future__ import annotations
 
@@ -15,21 +17,21 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 LOG = "_spark_metadata"
-"""Where a streaming query notes which files of its sink count: one entry per batch, written as it is committed."""
+"""Where a streaming query lists the valid files of its sink: an entry per batch, written when it is committed."""
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """Times by number of the record; infinity where it is not in the sink."""
+    """Times by number of the record; infinity for records that are not in the sink."""
 
     written_s: Floats
-    """When the task had written its file."""
+    """When the task finished its file."""
     committed_s: Floats
     """When the batch was committed: readers of the sink see it from then on."""
 
 
 def delivered(output: Path, records: int) -> Delivered:
-    """When each of the first so many records came into the sink."""
+    """Return when each of the first ``records`` records reached the sink."""
     written_s, committed_s = np.full(records, np.inf), np.full(records, np.inf)
     for file, at_s in _files(output):
         numbers = pq.read_table(file, columns=["id"], partitioning=None)["id"].to_numpy()
@@ -40,7 +42,7 @@ def delivered(output: Path, records: int) -> Delivered:
 
 
 def _files(output: Path) -> Iterator[tuple[Path, float]]:
-    """The files that count, with when each was committed. Now and then an entry repeats all those before it."""
+    """Yield the valid files with their commit times. Now and then an entry repeats all earlier ones."""
     entries = {
         int(entry.name.partition(".")[0]): entry for entry in (output / LOG).iterdir() if entry.name[0].isdigit()
     }

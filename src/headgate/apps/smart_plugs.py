@@ -1,8 +1,7 @@
-"""What each plug, household and house will draw, predicted from its last readings (azimi, equation 5.1).
+"""The load of each plug, household and house, predicted from its last readings (azimi, equation 5.1).
 
-The prediction is half the mean plus half the median of the last n readings, sorted again whenever one of them is new.
-State is the last n readings of each place. A reading that comes late takes its place by time, if it is still among the
-last n.
+The prediction is half the mean plus half the median of the last n readings, sorted again for every new reading.
+State is the last n readings of each place. A late reading is inserted by time, if it is still among the last n.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def results(events: DataFrame, readings: int = READINGS) -> DataFrame:
 
 
 def predicted(window: str) -> Column:
-    """Equation 5.1 over a column that holds a list."""
+    """Return equation 5.1 over a column that holds a list."""
     count = f.size(window)
     mean = f.aggregate(window, f.lit(0.0), lambda total, load: total + load) / count
     ordered = f.array_sort(window)

@@ -1,7 +1,7 @@
-"""A job whose every record costs the same time: load source → an operator that sleeps → a file sink.
+"""A job in which every record takes the same time: load source → an operator that sleeps → a file sink.
 
-Sleeping stands for work that waits on something else (a service, a disk). It lets executors on a small machine behave
-as they would on machines of their own: two of them get through twice as much, although they share two cores.
+Sleeping stands for waiting on a service or a disk. It lets executors on a small machine behave as they would on
+separate machines: two of them process twice as much, although they share two cores.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ __all__ = ["Output", "SparkSession", "SteadyJob", "StreamingQuery", "working"]
 
 @dataclass(frozen=True)
 class SteadyJob:
-    """What to run; ``directory`` gets the output and the checkpoint."""
+    """The job; ``directory`` is for the output and the checkpoint."""
 
     directory: Path
     workload: str
     seconds: float
     cost_s: float = 0.02
-    """How long one record keeps one executor core busy."""
+    """How long a record occupies an executor core."""
     trigger_interval_s: float = 2.0
     partitions: int = 8
-    """Tasks per batch: more than there will be executors, so that new ones find work within a running batch."""
+    """Tasks per batch: more than executors, so that new executors find work within a running batch."""
     max_rows_per_batch: int = 0
     prefill: int = 0
     """Records that are waiting when the job starts."""
     load_starts_s: float | None = None
-    """When the load starts, by the clock; with the job where it is not given."""
+    """When the load starts, in epoch seconds; by default with the job."""
 
     @property
     def output(self) -> str:
         return str(self.directory / "output")
 
     def warm_up(self, spark: SparkSession) -> None:
-        """Run a few records through the same pipeline: what it loads, the first real batch need not wait for."""
+        """Process a few records, so that the first real batch does not wait for what they load."""
         directory = self.directory / "warm-up"
         trial = replace(
             self, directory=directory, workload="constant:10", seconds=1.0, cost_s=0.0, prefill=0, load_starts_s=None
@@ -76,7 +76,7 @@ class SteadyJob:
         )
 
     def check(self, spark: SparkSession) -> Output:
-        """What is in the sink, against what was read."""
+        """Count the records of the sink."""
         row = (
             spark.read.parquet(self.output)
             .agg(count("id"), count_distinct("id"), coalesce(highest("id") + 1, lit(0)))
@@ -88,7 +88,7 @@ class SteadyJob:
 
 @dataclass(frozen=True)
 class Output:
-    """Records are numbered without a gap, so the highest number tells how many there must be."""
+    """Records are numbered without a gap, so the highest number gives their expected count."""
 
     records: int
     distinct: int
@@ -108,7 +108,7 @@ class Output:
 
 
 def working(cost_s: float) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For ``mapInArrow``: each record keeps its task waiting for so long."""
+    """Return a function for ``mapInArrow`` that sleeps this long for each record."""
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -1,4 +1,4 @@
-"""Applications over short texts: lines with a pattern, and how often words and hashtags were used lately."""
+"""Applications over short texts: lines that match a pattern, and counts of words and hashtags by window."""
 
 from __future__ import annotations
 

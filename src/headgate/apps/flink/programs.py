@@ -30,21 +30,21 @@ CHECKPOINT_EVERY_S = 2
 
 @dataclass(frozen=True)
 class SubmittedJob:
-    """A job as it is handed to a cluster."""
+    """A job as it is submitted to a cluster."""
 
     program: str
     source: FlinkSource
     name: str
-    """The name by which the job is found, also after it was submitted again under another id."""
+    """Identifies the job, also after it was submitted again under another id."""
     results: Results = None
-    """Where the results go; they are let go where nothing is said."""
+    """The sink; by default results are discarded."""
     parallelism: int = 1
     max_parallelism: int = 128
-    """How many key groups there are: no step can have more instances, ever."""
+    """The number of key groups, a fixed limit on the instances of a step."""
     cost_ms: float = 0.0
-    """What a record takes in the middle of ``slow-middle``, and where ``click-fraud`` reads it."""
+    """Processing time of a record in the middle of ``slow-middle``, and in the source of ``click-fraud``."""
     savepoint: str | None = None
-    """The savepoint of a job of the same program from which this one continues."""
+    """A savepoint of the same program from which the job continues."""
 
     def __post_init__(self) -> None:
         if self.program not in PROGRAMS:
@@ -58,15 +58,15 @@ class SubmittedJob:
 
     @property
     def is_chained(self) -> bool:
-        """Whether steps that can share a thread do; otherwise each has its own instances."""
+        """Whether steps that can share a thread do so; otherwise each has its own instances."""
         return self.program != SLOW_MIDDLE or self.is_split
 
     @property
     def is_split(self) -> bool:
         """Whether a job has exactly three vertices because its steps begin with different sizes.
 
-        What writes a topic is two operators. They stay together only where chains are allowed, and Flink makes no chain
-        of operators that have different sizes: source and sink have one instance, the middle one more than that.
+        A topic's sink consists of two operators, which are chained only if chaining is enabled. Flink never chains
+        operators of different sizes: source and sink have a single instance, the middle has more.
         """
         return self.program == SLOW_MIDDLE and isinstance(self.results, TopicResults)
 
@@ -79,18 +79,18 @@ class SubmittedJob:
         return template.substitute(options, cost_ms=repr(self.cost_ms))
 
     def jars(self) -> list[Path]:
-        """What Flink does not bring, and is sent along."""
+        """Return the jars that Flink lacks and that are sent with the job."""
         needed = [*self.source.jars(), *(connector_jars() if isinstance(self.results, TopicResults) else [])]
         return list(dict.fromkeys(needed))
 
     def settings(self) -> dict[str, object]:
-        """In addition to those of the cluster."""
+        """Return the settings that are added to those of the cluster."""
         return {
             "pipeline.name": self.name,
             "pipeline.max-parallelism": self.max_parallelism,
             "pipeline.operator-chaining.enabled": self.is_chained,
             "parallelism.default": max(2, self.parallelism) if self.is_split else self.parallelism,
-            # To rescale is to go on from the newest checkpoint, and results are there when one has them.
+            # A rescale continues from the newest checkpoint, and results are committed with a checkpoint.
             "execution.checkpointing.interval": f"{CHECKPOINT_EVERY_S:g}s",
             "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
             "table.local-time-zone": "UTC",
@@ -100,9 +100,9 @@ class SubmittedJob:
 
 
 def check_results(spark: SparkSession, program: str, records: Path, results: Path) -> ResultDifferences:
-    """Compare the results of a job that has ended with those of a batch over its records, one on each line of a file.
+    """Compare the results of a finished job with a batch computation over its records, which are lines of a file.
 
-    What a job has begun to write, and no checkpoint has, is in files whose names begin with a dot: those do not count.
+    Results that are not in a checkpoint are in files whose names begin with a dot; those do not count.
     """
     application = SLOW_MIDDLE_CHECK if program == SLOW_MIDDLE else find_application(program)
     expected = application.run(spark.read.text(str(records)))

@@ -1,4 +1,4 @@
-"""Where the records of a Flink job come from, and where its results go: the options of tables."""
+"""Sources and sinks of Flink jobs, as options of tables."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from headgate.workloads.schedule import event_times_ms
 
 CHUNK = 10_000
 FETCHED_BYTES, FETCHED_RECORDS = 8192, 50
-"""Of a partition, and at a time. A client learns how much waits when it fetches: a source that is slow itself and has
-fetched the work of half a minute would seem to keep up for as long."""
+"""Per partition, and per poll. A client learns the backlog when it fetches: a slow source that has fetched the work of
+half a minute would seem to keep up for as long."""
 DISCOVERED_WITHIN_S = 10
-"""Partitions that are added to a topic are found within it, where Kafka's connector has five minutes."""
+"""Added partitions are discovered within this time; the connector's default is five minutes."""
 Options = Mapping[str, str]
 
 
 class FlinkSource(Protocol):
-    """Records as JSON, one job's."""
+    """The records of a job, as JSON."""
 
     def options(self) -> Options:
-        """Those of the table."""
+        """Return the options of the table."""
 
     def settings(self) -> Options:
-        """Those of the job."""
+        """Return the settings of the job."""
 
     def jars(self) -> list[Path]:
-        """What Flink does not bring, and is sent along with the job."""
+        """Return the jars that Flink lacks and that are sent with the job."""
 
 
 def connector_jars() -> list[Path]:
-    """What it takes to read and write topics."""
+    """Return the jars for reading and writing topics."""
     known = pinned("flink-kafka")
     return fetch(f"Flink's Kafka connector {known.version}", known.jars)
 
 
 @dataclass(frozen=True)
 class TopicRecords:
-    """A topic, from its beginning."""
+    """A topic from its beginning."""
 
     bootstrap: str
     topic: str
     is_bounded: bool = False
-    """Whether the job ends when it has read what is there as it starts."""
+    """Whether the job ends after the records that are in the topic when it starts."""
 
     def options(self) -> Options:
         until = {"scan.bounded.mode": "latest-offset"} if self.is_bounded else {}
@@ -72,22 +72,22 @@ class TopicRecords:
 
 @dataclass(frozen=True)
 class FileRecords:
-    """A file with a record on each line, which Flink reads by itself and as fast as it can.
+    """A file with a record per line, which Flink reads as fast as it can.
 
-    Its lines are read one after the other by one instance of the source, so event time passes as in the file.
+    A single instance of the source reads its lines in order, so event time passes as in the file.
     """
 
     path: Path
     is_bounded: bool = False
-    """Whether the job ends with the file. One that does cannot be given another size: instances that have nothing to
-    read are done at once, and Flink does not rescale a step of which some are."""
+    """Whether the job ends with the file. Such a job cannot be rescaled: instances that have nothing to read finish at
+    once, and Flink does not rescale a step with finished instances."""
 
     def options(self) -> Options:
         monitoring = {} if self.is_bounded else {"source.monitor-interval": "1s"}
         return {"connector": "filesystem", "path": self.path.absolute().as_uri(), "format": "json", **monitoring}
 
     def settings(self) -> Options:
-        # Instances without a file must not hold up event time for the one that has it.
+        # Instances without a file must not delay event time for the instance that has it.
         return {"table.exec.source.idle-timeout": "1s"}
 
     def jars(self) -> list[Path]:
@@ -95,7 +95,7 @@ class FileRecords:
 
 
 def write_records(load: Load, path: Path, start_ms: int) -> int:
-    """Write the records of a load to a file, one on each line, whatever the time; gives how many there are."""
+    """Write the records of a load to a file, one per line, and return their number."""
     payloads, total = load.make_payloads(), load.schedule.total
     with path.open("wb") as file:
         for first in range(0, total, CHUNK):
@@ -107,7 +107,7 @@ def write_records(load: Load, path: Path, start_ms: int) -> int:
 
 @dataclass(frozen=True)
 class TopicResults:
-    """A topic that results are written to at once; those since the last checkpoint come twice when a job restarts."""
+    """A topic to which results are written at once; those since the last checkpoint are repeated after a restart."""
 
     bootstrap: str
     topic: str
@@ -122,11 +122,11 @@ class TopicResults:
 
 
 Results = Path | TopicResults | None
-"""Where results go: a folder, a topic, or nowhere."""
+"""The sink: a folder, a topic, or none."""
 
 
 def sink_options(results: Results) -> Options:
-    """A topic, or files in a folder, each there as a whole when a checkpoint has it; or nothing."""
+    """Return the options of a topic, of files that are completed with a checkpoint, or of no sink."""
     if results is None:
         return {"connector": "blackhole"}
     if isinstance(results, TopicResults):
@@ -141,7 +141,7 @@ def sink_options(results: Results) -> Options:
 
 
 def written(options: Options) -> str:
-    """Options as SQL has them.
+    """Return options in SQL.
 
     >>> written({"connector": "kafka", "topic": "it's"})
     "'connector' = 'kafka', 'topic' = 'it''s'"

@@ -1,7 +1,7 @@
-"""Hands a job to a Flink cluster, ours or anybody's, with a java and Flink's jars only.
+"""Submits a job to any Flink cluster, with only Java and Flink's jars.
 
-Two small classes of ours are compiled on the way, by the compiler that Flink itself carries to compile SQL: one that
-runs the statements of a file, one that takes a time for each record.
+Two small classes are compiled first, by the compiler that Flink contains to compile SQL: a class that runs the
+statements of a file, and a class that waits for each record.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ HEAP_MB = 384
 
 
 def submit(job: SubmittedJob, url: str, home: Path | None = None) -> str:
-    """Have a cluster run a job; gives the job's id. ``home`` is the folder of its Flink, if it is another than ours."""
+    """Run a job on a cluster and return its id. ``home`` is the folder of its Flink, by default Headgate's."""
     settings = {**_address(url), "execution.target": "remote", "execution.attached": False, **job.settings()}
-    flink_response(url, "overview")  # Flink's client would try for a minute to reach what is not there.
+    flink_response(url, "overview")  # Flink's client would try for a minute to reach an absent cluster.
     needed = job.jars()
     with tempfile.TemporaryDirectory(prefix="headgate-submit-") as name:
         folder = Path(name)
@@ -47,7 +47,7 @@ def submit(job: SubmittedJob, url: str, home: Path | None = None) -> str:
 
 
 def compile_classes(folder: Path, home: Path | None = None) -> Path:
-    """Compile our classes; gives where they lie."""
+    """Compile the classes and return their folder."""
     classes = folder / "classes"
     classes.mkdir()
     jars = sorted(Path(flink_home(home), "lib").glob("*.jar"))
@@ -67,7 +67,7 @@ def _jar(classes: Path, target: Path) -> Path:
 
 
 def _run(command: list[str], problem: str) -> str:
-    """What a java prints, whose last line of errors says what is wrong, if anything is."""
+    """Return the output of a Java program; the last line of its errors explains a failure."""
     whole = [java(needed_by="Flink"), *QUICK_START, *command]
     try:
         ended = subprocess.run(whole, capture_output=True, text=True, check=False, timeout=WITHIN_S)

@@ -1,4 +1,4 @@
-"""How the records of each application are made, without Spark: seeded, and the same whenever they are made again."""
+"""Generators of the records of each application, without Spark: seeded and reproducible."""
 
 from headgate.workloads.draws import Keys
 

@@ -1,4 +1,4 @@
-"""Advertisements that are shown and clicked on, and a few who click for money."""
+"""Displays of and clicks on advertisements, with a few fraudulent users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMA = (
     "number BIGINT NOT NULL, at_ms BIGINT NOT NULL, address STRING NOT NULL, user STRING NOT NULL, kind STRING NOT NULL"
 )
 _FRAUD = 0.05
-"""The share of records of users who click on all they see, from many addresses, and share a few of them."""
+"""The share of records of users who click on almost everything, from a few shared addresses."""
 _SHARED_ADDRESSES = 20
 _CLICKED = 0.1
 

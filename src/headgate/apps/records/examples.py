@@ -1,4 +1,4 @@
-"""Labelled examples of a concept that a tree can learn: which attribute decides depends on the first one."""
+"""Labelled examples of a concept that a tree can learn: the first attribute selects the deciding one."""
 
 from __future__ import annotations
 

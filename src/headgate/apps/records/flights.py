@@ -1,4 +1,4 @@
-"""Positions that made-up flights report: each goes straight ahead, and turns back before it has left its region."""
+"""Positions of generated flights: each flies straight ahead, and turns back before it leaves its region."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA = (
 REGION_DEGREES = 4.0
 """Flights begin in a square of this size around 50° north, 8° east."""
 _TURN_MS = 600_000
-"""A flight goes one way for so long, and then back."""
+"""The time after which a flight turns back."""
 METRES_PER_DEGREE = 111_195.0
 
 

@@ -1,8 +1,8 @@
 """An auction house after Nexmark: of fifty events, one is a new person, three are new auctions and 46 are bids.
 
-Who and what is new is a function of the number of an event alone, so any range of events can be made at any time. Half
-of the bids go to the hot auction, three of four bids come from the hot bidder and three of four auctions from the hot
-seller (hot ratios 2, 4 and 4); each hundredth auction or person is the hot one until the next comes.
+New persons and auctions depend on the number of an event alone, so any range of events can be generated at any time.
+Half of the bids are on the hot auction, three of four bids are by the hot bidder and three of four auctions by the hot
+seller (hot ratios 2, 4 and 4); each hundredth auction or person is hot until the next hundredth.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ SCHEMA = (
     "bid STRUCT<auction: BIGINT, bidder: BIGINT, price: BIGINT>"
 )
 PERSONS, AUCTIONS, ROUND = 1, 3, 50
-"""How many of each ``ROUND`` events are persons and auctions; the others are bids."""
+"""Persons and auctions among ``ROUND`` events; the others are bids."""
 HOT_AUCTION_RATIO, HOT_SELLER_RATIO, HOT_BIDDER_RATIO = 2, 4, 4
-"""All but one in so many choose the hot one."""
+"""All but one in this many choose the hot auction, seller or bidder."""
 HOT_EVERY = 100
 FIRST_ID = 1000
 ACTIVE_PERSONS, OPEN_AUCTIONS = 1000, 100
-"""Among how many of the newest those choose who do not choose the hot one."""
+"""The number of newest ones from which the others are drawn."""
 FIRST_CATEGORY, CATEGORIES = 10, 5
 _NAMES = ("Ada", "Bela", "Chidi", "Dana", "Emre", "Fumi", "Goran", "Hana")
 _CITIES = (
@@ -44,7 +44,7 @@ Numbers = NDArray[np.int64]
 
 
 class NexmarkEvents(DrawnRecords):
-    """The key is the auction that is opened or bid on, or the person; skew comes from the hot ratios.
+    """The key is the auction that is opened or bid on, or the person; the hot ratios make the skew.
 
     >>> from headgate.workloads.draws import Keys
     >>> kinds = [record.value.split(b'"')[5] for record in NexmarkEvents(0, Keys()).records(0, np.arange(50))]
@@ -89,10 +89,10 @@ class NexmarkEvents(DrawnRecords):
 def _chosen(
     newest: Numbers, hot_ratio: int | Numbers, active: int, hot: NDArray[np.float64], among: NDArray[np.float64]
 ) -> Numbers:
-    """The hot one or, by chance, one of the newest."""
+    """Return hot numbers or, by chance, any of the newest."""
     oldest = np.maximum(newest - active + 1, 0)
-    any_one = oldest + (among * (newest - oldest + 1)).astype(np.int64)
-    return np.where(hot * hot_ratio >= 1, newest // HOT_EVERY * HOT_EVERY, any_one)
+    drawn = oldest + (among * (newest - oldest + 1)).astype(np.int64)
+    return np.where(hot * hot_ratio >= 1, newest // HOT_EVERY * HOT_EVERY, drawn)
 
 
 def _person(person: int, who: int, price: int, drawn: int) -> str:
@@ -111,4 +111,4 @@ def _bid(auction: int, bidder: int, price: int, drawn: int) -> str:
 
 
 _FORMS = (_person, _auction, _bid)
-"""How each kind of event is written."""
+"""Formats an event, by kind."""

@@ -1,4 +1,4 @@
-"""Views of pages: who saw which page from where, and whether it was there."""
+"""Views of pages: page, user, place and status."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STATUSES = np.array([200, 304, 404, 500])
 _UP_TO = np.array([0.90, 0.95, 0.99])
 """Nine views in ten succeed."""
 _SEARCHED = 0.2
-"""The share of addresses that carry a question behind the page."""
+"""The share of addresses with a query string."""
 
 
 class PageViews(DrawnRecords):

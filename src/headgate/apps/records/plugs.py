@@ -1,4 +1,4 @@
-"""Readings of real smart plugs (DEBS 2014), one after the other and then from the start again."""
+"""Readings of real smart plugs (DEBS 2014), repeated from the start after the last."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ FILE = "debs2014-smartgrid/smartgrid-data.txt.gz"
 _LOAD = "1"
 """The property that is a load; the other is work."""
 Reading = tuple[int, int, int, str]
-"""House, household, plug, and the load in watts as it is written in the file."""
+"""House, household, plug, and the text of the load in watts."""
 
 
 class PlugReadings:
-    """The key is the house, household and plug. Which plugs speak is as recorded, so the skew of keys is not used."""
+    """The key is the house, household and plug. The data determine the plugs, so the skew of keys is not used."""
 
     def __init__(self, seed: int, keys: Keys) -> None:
         self._readings = _read(trace_folder().resolve())

@@ -1,6 +1,6 @@
-"""Events of tasks on a real cluster (Google 2011), in their order and then from the start again.
+"""Events of tasks on a real cluster (Google 2011), repeated from the start after the last.
 
-``trace_us`` is the time of the trace, which is what the application goes by; ``at_ms`` is when a record was due.
+``trace_us`` is the time in the trace, the event time of the application; ``at_ms`` is when a record was due.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ COLUMNS = {
     "disk": "DOUBLE",
     "constraint": "INT",
 }
-"""Those of the files, with their types."""
+"""The columns of the files with their types."""
 _WRITTEN = ("job", "task", "machine", "event", "cpu", "memory", "disk")
 Event = tuple[int, bytes, str]
 """Time of the trace, key, and the other fields as JSON without its braces."""
 
 
 class TaskEvents:
-    """The key is the task. Which tasks speak is as recorded, so the skew of keys is not used."""
+    """The key is the task. The trace determines the tasks, so the skew of keys is not used."""
 
     def __init__(self, seed: int, keys: Keys) -> None:
         self._events = _read(trace_folder().resolve())
-        # Once more from the start means later: time never goes back.
+        # A repetition has later times: time never goes back.
         self._length_us = self._events[-1][0] + 1
 
     def records(self, first: int, at_ms: NDArray[np.int64]) -> Sequence[Record]:
@@ -78,6 +78,6 @@ def _events(path: Path) -> Iterator[Event]:
     job, task = columns.index("job"), columns.index("task")
     with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
         for row in csv.reader(file):
-            # Numbers are written in the trace as JSON writes them.
+            # The trace writes numbers as JSON does.
             fields = ",".join([name + row[column] for column, name in written if row[column]])
             yield int(row[0]), f"{row[job]}/{row[task]}".encode(), fields

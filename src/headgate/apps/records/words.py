@@ -1,4 +1,4 @@
-"""Short texts of made-up words, of which the ordinary ones are said most; some carry hashtags."""
+"""Short texts of generated words, some with hashtags; ordinary words are the most frequent."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _ORDINARY = _TEXT.split()
 
 
 class Sentences(DrawnRecords):
-    """The key is a word of its own that the text begins with; the others are drawn from ordinary ones."""
+    """The key is the first word of the text; the others are drawn from ordinary words."""
 
     def records(self, first: int, at_ms: NDArray[np.int64]) -> Sequence[Record]:
         count = len(at_ms)
-        # Squaring makes the first of the list the most frequent ones.
+        # Squaring makes the first words of the list the most frequent.
         chosen = [
             (draws(self._seed, stream, first, count) ** 2 * len(_ORDINARY)).astype(np.int64).tolist()
             for stream in range(1, WORDS)
@@ -43,7 +43,7 @@ class Sentences(DrawnRecords):
 
 
 class Messages(DrawnRecords):
-    """Messages with hashtags: the key is the first; half of them have a second, and some write theirs in capitals."""
+    """Messages with hashtags: the key is the first; half of them have a second, and some are capitalised."""
 
     def records(self, first: int, at_ms: NDArray[np.int64]) -> Sequence[Record]:
         count = len(at_ms)

@@ -1,8 +1,7 @@
-"""What became of the records of a run, batch by batch, in a file that outlives the process: one line of JSON per batch.
+"""The accounts of a run's records, batch by batch, in a file with a line of JSON per batch.
 
-Read records are counted by offsets and malformed ones by the records set aside, not by Spark's counters: those count
-again what tasks do again. What was late only Spark counts; where it could not tell, because its driver was killed
-before it did, ``late`` is ``None``.
+Records read are counted by offsets and malformed ones by the records set aside, not by Spark's counters, which count
+repeated tasks twice. Only Spark counts late records; if its driver was killed before it reported, ``late`` is ``None``.
 """
 
 from __future__ import annotations
@@ -38,37 +37,37 @@ from headgate.core.errors import StateError
 
 @dataclass(frozen=True)
 class Account:
-    """One batch."""
+    """The account of a batch."""
 
     batch: int
     start: Offset
     end: Offset
     read: int
     malformed: int
-    """Records that could not be used; they are set aside."""
+    """Records that could not be parsed; they are set aside."""
     late: int | None
-    """What came after its window was closed, as Spark counts it."""
+    """Records of closed windows, as Spark counts them."""
     watermark_ms: int | None
-    """Up to when windows were closed when the batch was done; ``None`` if no window can have been."""
+    """Windows up to this time were closed after the batch; ``None`` without a watermark."""
 
 
 @dataclass(frozen=True)
 class Totals:
-    """All batches of a run."""
+    """The totals over all batches of a run."""
 
     read: int = 0
     malformed: int = 0
     late: int = 0
     batches: int = 0
     unknown_late: int = 0
-    """Batches of which it is not known what was late."""
+    """Batches whose late records are unknown."""
     watermark_ms: int | None = None
     end: Offset | None = None
-    """Up to where the source was read; ``None`` if it was not."""
+    """The offset up to which the source was read; ``None`` if it was not."""
 
 
 class Accounts:
-    """The accounts of a run. A batch that is written again replaces itself."""
+    """The accounts of a run. A later account of a batch replaces the earlier one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -86,7 +85,7 @@ class Accounts:
         return batch in self._by_batch
 
     def all(self) -> Sequence[Account]:
-        """In the order of batches."""
+        """Return the accounts in the order of batches."""
         return [self._by_batch[batch] for batch in sorted(self._by_batch)]
 
     def totals(self) -> Totals:
@@ -114,7 +113,7 @@ def _lines(path: Path) -> Iterator[Account]:
             yield Account(**json.loads(line))
         except (TypeError, ValueError) as error:
             if line == lines[-1] or not line.endswith(b"}"):
-                continue  # Half a line: its batch is accounted for again.
+                continue  # An incomplete line: its batch is accounted for again.
             raise StateError(f"{path}, line {number}, is not an account of a batch: {error}.") from error
 
 
@@ -126,16 +125,16 @@ def _ends_a_line(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Planned:
-    """Return a batch as planned."""
+    """A batch as planned by Spark."""
 
     batch: int
     end: Offset
     watermark_ms: int
-    """Of event time; 0 where there is none."""
+    """The watermark; 0 without one."""
 
 
 def done_batches(checkpoint: Path) -> list[int]:
-    """The batches that are done and still known, in their order."""
+    """Return the completed batches that the checkpoint still lists, in their order."""
     return _numbers(checkpoint / "commits")
 
 
@@ -160,7 +159,7 @@ def _numbers(folder: Path) -> list[int]:
 logger = logging.getLogger("headgate")
 
 REPORTED_WITHIN_S = 3.0
-"""How long is waited at the end for what Spark has still to tell of its last batches."""
+"""How long to wait at the end for Spark's reports of its last batches."""
 
 
 class Bookkeeper(StreamingQueryListener):
@@ -180,13 +179,13 @@ class Bookkeeper(StreamingQueryListener):
         self._thread = threading.Thread(target=self._work, name="headgate-bookkeeper", daemon=True)
 
     def start(self) -> None:
-        """Listen from now on, and account for what an earlier start has left open meanwhile."""
+        """Listen from now on, and account for batches that an earlier start left open."""
         self._left = self._open_batches()
         self._spark.streams.addListener(self)
         self._thread.start()
 
     def close(self) -> None:
-        """Account for all batches that are done; the query has ended before."""
+        """Account for all completed batches, after the end of the query."""
         until_s = time.monotonic() + REPORTED_WITHIN_S
         while self._open_batches() and time.monotonic() < until_s:
             time.sleep(0.05)
@@ -198,7 +197,7 @@ class Bookkeeper(StreamingQueryListener):
     def onQueryStarted(self, event: QueryStartedEvent) -> None: ...
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        # A query that waits for records reports too, of a batch that has not been run.
+        # A query that waits for records also reports a batch, which has not run.
         if event.progress.name == self._application.name and "addBatch" in event.progress.durationMs:
             self._progresses.put(json.loads(event.progress.json))
 
@@ -213,7 +212,7 @@ class Bookkeeper(StreamingQueryListener):
             self._try(progress["batchId"], partial(self._account, progress))
 
     def _try(self, batch: int, account: Callable[[], None]) -> None:
-        """What fails now can be made up for by the next start: the batch is in the checkpoint."""
+        """Account for a batch; the next start repeats a failure from the checkpoint."""
         try:
             account()
         except (PySparkException, Py4JError, OSError) as error:
@@ -227,7 +226,7 @@ class Bookkeeper(StreamingQueryListener):
         self.accounts.add(Account(batch, start, end, read, malformed, found.late, found.watermark_ms))
 
     def _settle(self) -> None:
-        """Account for batches that are done and were not reported."""
+        """Account for completed batches that were not reported."""
         for batch in self._open_batches():
             self._try(batch, partial(self._account_by_checkpoint, batch))
 
@@ -246,7 +245,7 @@ class Bookkeeper(StreamingQueryListener):
         return [batch for batch in done_batches(self._folder.checkpoint) if batch not in self.accounts]
 
     def _keep_aside(self, batch: int, start: Offset, end: Offset) -> int:
-        """Write the malformed records of a batch into a folder; says how many there are."""
+        """Write the malformed records of a batch into a folder, and return their number."""
         malformed = self._application.malformed(self._source.table(self._spark, start, end))
         self._aside.write(malformed, batch)
         stored = self._aside.read_part(self._spark, batch, malformed.schema).count()

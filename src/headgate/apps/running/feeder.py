@@ -1,7 +1,7 @@
 """Sends the records of a load to a topic while a job reads it, and continues after an interruption.
 
-A process that is killed leaves gaps: of the last records some partitions have got theirs and others have not. Records
-are numbered, so what is missing is known from the topic, and sent before anything else.
+A killed process leaves gaps: some partitions have received their last records and others have not. Records are
+numbered, so the missing ones are found by reading the topic, and are sent first.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from headgate.workloads.schedule import event_times_ms
 
 @dataclass(frozen=True)
 class Sent:
-    """What a topic has of a load."""
+    """The records of a load that a topic holds."""
 
     first: int
-    """The number of the first record after all that are there."""
+    """The number after the last record in the topic."""
     missing: tuple[int, ...]
-    """Numbers before it that are not there."""
+    """Smaller numbers that the topic lacks."""
 
 
 class TopicFeeder:
-    """One load into one topic, on a thread."""
+    """Sends a load to a topic, on a thread."""
 
     def __init__(self, load: Load, bootstrap: str, topic: str, beginning: Beginning) -> None:
         self._load = load
@@ -68,41 +68,41 @@ class TopicFeeder:
         self._thread.start()
 
     def stop(self) -> None:
-        """Send no more, and wait for the answers."""
+        """Stop sending, and wait for the acknowledgements."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
 
     @property
     def is_done(self) -> bool:
-        """Whether all was sent and answered, or will never be."""
+        """Whether the load has ended or failed."""
         return self._result is not None or self._failure is not None
 
     @property
     def standing(self) -> ReplayProgress | None:
-        """How the load stands; an error if it has failed."""
+        """The progress of the load; raises the error of a failed load."""
         if self._failure is not None:
             raise self._failure
         return self._result or self._newest
 
     def _work(self) -> None:
         try:
-            self._result = self._replay.run(self._stop, self._tell)
+            self._result = self._replay.run(self._stop, self._update)
         except HeadgateError as error:
             self._failure = error
 
-    def _tell(self, standing: ReplayProgress) -> None:
-        self._newest = standing
+    def _update(self, progress: ReplayProgress) -> None:
+        self._newest = progress
 
 
 def numbers_sent(bootstrap: str, topic: str, total: int) -> Sent:
-    """Which records of a load a topic has already. Refuses a topic that holds others too."""
+    """Return the records of a load that a topic holds; refuse a topic that holds others too."""
     there: set[int] = set()
     for value in topic_values(bootstrap, topic):
         try:
             number = json.loads(value)["number"]
         except (KeyError, TypeError, ValueError):
-            continue  # A malformed record is nobody's.
+            continue  # A malformed record has no number.
         if number in there or not (isinstance(number, int) and 0 <= number < total):
             raise InputError(
                 f"topic {topic!r} holds records of another load (number {number}); name another topic, or send no load."

@@ -1,6 +1,6 @@
-"""The folder of a run: its options and when it began, the checkpoint, results, accounts, journal and report.
+"""The folder of a run: its options and beginning, the checkpoint, results, accounts, journal and report.
 
-A run that is started again with its folder continues; the options that determine its results must then be the same.
+A run that is started again with the same folder continues; the options that determine its results must be the same.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class Beginning:
-    """What a run found when it was first started, and finds again."""
+    """The beginning of a run, the same for all its starts."""
 
     started_s: float
-    """When its load began, by the clock."""
+    """The start of its load in epoch seconds."""
     start_ms: int
-    """The event time of that."""
+    """The event time of the start."""
     topic: str | None = None
     begin: Offset | None = None
-    """Where the topic began."""
+    """The first offsets of the topic."""
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """All files of a run, at a path of all machines that the job runs on."""
+    """All files of a run, at a path that exists on all machines of the job."""
 
     path: Path
     checkpoint: Path
@@ -69,7 +69,7 @@ class RunFolder:
 
     @property
     def driver_log(self) -> Path:
-        """What Spark has to say."""
+        """The log of Spark's driver."""
         return self.path / "driver.log"
 
     @property
@@ -77,7 +77,7 @@ class RunFolder:
         return self.path / "run.json"
 
     def check(self, identity: Mapping[str, JSON]) -> Beginning | None:
-        """How the run in this folder began; ``None`` if there is none yet. Refuses a folder that is of something else.
+        """Return the beginning of the run in this folder, or ``None``; refuse a folder that holds something else.
 
         ``identity`` has the options that determine the results.
         """
@@ -89,7 +89,7 @@ class RunFolder:
         return before
 
     def begin(self, identity: Mapping[str, JSON], beginning: Callable[[], Beginning]) -> Beginning:
-        """How the run in this folder began; if there is none yet, it begins now."""
+        """Return the beginning of the run in this folder; a new run begins now."""
         found = self.begun(identity)
         if found is None:
             found = beginning()
@@ -98,7 +98,7 @@ class RunFolder:
         return found
 
     def begun(self, identity: Mapping[str, JSON]) -> Beginning | None:
-        """How the run in this folder began; ``None`` if there is none yet."""
+        """Return the beginning of the run in this folder, or ``None``."""
         if not self._run.exists():
             return None
         try:
@@ -116,7 +116,7 @@ class RunFolder:
 
 
 def _is_new(place: Path) -> bool:
-    """Whether there is nothing yet but empty folders, and logs of a start that came to nothing."""
+    """Whether a folder holds nothing but empty folders, and logs of a failed start."""
     files = (entry for entry in place.rglob("*") if not entry.is_dir() and entry.suffix != ".log")
     return not place.exists() or (place.is_dir() and next(files, None) is None)
 

@@ -18,12 +18,12 @@ from headgate.workloads.load import AS_FAST_AS_ACCEPTED, Load
 
 SourceKind = Literal["kafka", "embedded"]
 PARTITIONS_PER_EXECUTOR = 2
-"""More tasks than executors, so that new ones find work within a running batch."""
+"""More tasks than executors, so that new executors find work within a running batch."""
 
 
 @dataclass(frozen=True)
 class ApplicationRunPlan:
-    """One application, where its records come from, what it shall keep, and where everything goes."""
+    """An application with its source, objective, policy and folder."""
 
     application: StreamingApplication
     source: SourceKind
@@ -34,23 +34,23 @@ class ApplicationRunPlan:
     settings: Mapping[str, object] = field(default_factory=dict)
     guards: Mapping[str, object] = field(default_factory=dict)
     load: Load | None = None
-    """The records it is given; ``None`` if others send them to the topic."""
+    """The load that is sent; ``None`` if others send records to the topic."""
     seconds: float | None = None
-    """How long a run without a load of its own lasts; ``None``: until it is stopped."""
+    """The duration of a run without a load; ``None``: until it is stopped."""
     bootstrap: str | None = None
-    """A broker of the user's own; otherwise that of ``headgate kafka``, which is started if needed."""
+    """The user's broker; by default that of ``headgate kafka``, which is started if needed."""
     topic: str | None = None
     output_topic: str | None = None
     form: Form = "parquet"
     master: str | None = None
-    """A cluster of the user's own; otherwise one that is there for this run."""
+    """The user's cluster; by default a local cluster for this run."""
     state_partitions: tuple[int, int] = (2, 8)
-    """The fewest and the most partitions of an application's state; it is spread over more when that pays."""
+    """The fewest and the most partitions of an application's state, which are adjusted within these bounds."""
     trigger_interval_s: float = 1.0
     interval_s: float = 2.0
     record_cost_s: float = 0.0
-    """How long each record waits in the job, as if for a service elsewhere; nothing is computed meanwhile, so executors
-    on one small machine get through as much more as on machines of their own."""
+    """How long each record waits in the job, as if for a remote service; nothing is computed meanwhile, so executors
+    that share a small machine add up as on separate machines."""
     check: bool = False
     """Whether results are compared with a batch computation at the end."""
 
@@ -73,7 +73,7 @@ class ApplicationRunPlan:
             )
         guards_for(preview_policy(self.policy, self.objective, self.settings), self.guards)
         if self.load is not None:
-            self.load.schedule, self.load.make_payloads()  # Which say what is wrong with them.
+            self.load.schedule, self.load.make_payloads()  # Both raise errors on invalid input.
         self.folder.check(self.identity)
 
     def _refuse_what_does_not_fit(self) -> None:
@@ -91,12 +91,12 @@ class ApplicationRunPlan:
 
     @property
     def identity(self) -> Mapping[str, JSON]:
-        """The options that determine the results, which must stay the same when the run is continued."""
+        """The options that determine the results; they must be the same when a run is continued."""
         load = None if self.load is None else self.load.options()
         topic = {} if self.topic is None else {"topic": self.topic}
         return {"application": self.application.name, "source": self.source, "load": load, "form": self.form} | topic
 
     @property
     def partitions(self) -> int:
-        """Of the source, and of its topic if that is made."""
+        """The partitions of the source, and of its topic if that is created."""
         return PARTITIONS_PER_EXECUTOR * self.objective.max_instances

@@ -1,4 +1,4 @@
-"""The streaming query of an application: from a source, through the application, to where its results go."""
+"""The streaming query of an application: source, application and sinks."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from headgate.local.topics import check_broker, create_topic, require_topic, top
 class Broker:
     bootstrap: str
     is_ours: bool
-    """Whether it was started for this run. It keeps running afterwards, with its records."""
+    """Whether it was started for this run. It continues to run afterwards."""
 
 
 def find_broker(plan: ApplicationRunPlan, stage: Callable[[str], None]) -> Broker:
-    """Return the broker that was named, else the one that is up here, else one that is started now."""
+    """Return the given broker, else the local broker, which is started if needed."""
     if plan.bootstrap is not None:
         try:
             check_broker(plan.bootstrap)
-        except EngineError as error:  # Before anything was started, a broker that is not there is a wrong address.
+        except EngineError as error:  # Before anything was started, an unreachable broker is a wrong address.
             raise InputError(str(error)) from error
         return Broker(plan.bootstrap, is_ours=False)
     found = kafka.status()
@@ -47,7 +47,7 @@ def find_broker(plan: ApplicationRunPlan, stage: Callable[[str], None]) -> Broke
 
 
 def have_topic(plan: ApplicationRunPlan, bootstrap: str, topic: str) -> None:
-    """Make the topic of the load if it is not there; a topic that others fill must be."""
+    """Create the topic of the load if needed; a topic that others fill must exist."""
     if plan.load is None:
         require_topic(bootstrap, topic)
     elif topic not in topics(bootstrap):
@@ -55,7 +55,7 @@ def have_topic(plan: ApplicationRunPlan, bootstrap: str, topic: str) -> None:
 
 
 def reached(bootstrap: str, topic: str) -> tuple[Offset, Offset]:
-    """Where a topic begins and ends, as Spark writes it."""
+    """Return the first and the end offsets of a topic, in Spark's form."""
     starts, ends = topic_offsets(bootstrap, topic)
     return _offset(topic, starts), _offset(topic, ends)
 

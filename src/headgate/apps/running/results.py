@@ -1,8 +1,8 @@
-"""Where the results of a run go: a folder with one part per batch, and a topic if wanted.
+"""The sinks of a run's results: a folder with a part per batch, and optionally a topic.
 
-A part is there as a whole or not at all, and one that is written again, because its batch was cut short, replaces
-itself: what the folder holds is exact, however often a job was killed. A topic cannot forget: there a batch that was
-cut short may be twice, and each result carries the number of its batch by which that is seen.
+A part is written completely or not at all, and the part of a repeated batch replaces the earlier one, so the folder is
+exact however often a job is killed. In a topic an interrupted batch may occur twice; each result carries the number of
+its batch, which shows this.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Form = Literal["parquet", "json"]
 
 @dataclass(frozen=True)
 class ResultFiles:
-    """A folder that has a folder ``batch=N`` for each batch, as Spark and others read partitions."""
+    """A folder with a folder ``batch=N`` per batch, the usual layout of partitions."""
 
     folder: Path
     form: Form = "parquet"
 
     def write(self, results: DataFrame, batch: int) -> None:
-        """Write the results of a batch, in place of what may be there of it."""
-        # Spark does not read what begins with a dot.
+        """Write the results of a batch, replacing earlier ones of the same batch."""
+        # Spark ignores names that begin with a dot.
         unfinished, part = self.folder / f".{BATCH}={batch}", self.part(batch)
         results.drop(BATCH).write.mode("overwrite").format(self.form).save(str(unfinished))
         self.forget(batch)
@@ -40,24 +40,24 @@ class ResultFiles:
         return self.folder / f"{BATCH}={batch}"
 
     def read(self, spark: SparkSession, schema: StructType) -> DataFrame:
-        """All that was written, with the number of its batch."""
-        # In JSON nothing tells the types.
+        """Return all results with the numbers of their batches."""
+        # JSON has no types.
         known = StructType([field for field in schema if field.name != BATCH]).add(BATCH, "integer")
         self.folder.mkdir(parents=True, exist_ok=True)
         return spark.read.schema(known).format(self.form).load(str(self.folder))
 
     def read_part(self, spark: SparkSession, batch: int, schema: StructType) -> DataFrame:
-        """What was written of one batch."""
+        """Return the results of a batch."""
         return spark.read.schema(schema).format(self.form).load(str(self.part(batch)))
 
     def forget(self, batch: int) -> None:
-        """Take away what was written of a batch."""
+        """Remove the results of a batch."""
         shutil.rmtree(self.part(batch), ignore_errors=True)
 
 
 @dataclass(frozen=True)
 class ResultTopic:
-    """A topic that gets each result as JSON."""
+    """A topic for the results, each as JSON."""
 
     bootstrap: str
     topic: str
@@ -71,7 +71,7 @@ class ResultTopic:
 
 @dataclass(frozen=True)
 class ResultSink:
-    """Where all results go."""
+    """The sinks of all results."""
 
     files: ResultFiles
     topic: ResultTopic | None = None

@@ -1,4 +1,4 @@
-"""A run of an application from start to end: broker, cluster, load and query, looked after and accounted for."""
+"""A run of an application from start to end: broker, cluster, load, query and accounts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from headgate.workloads.replay import ReplayProgress
 def check_run(
     spark: SparkSession, application: StreamingApplication, source: RunSource, files: ResultFiles, accounts: Accounts
 ) -> ResultDifferences:
-    """Compare all that the batches of a run read, and wrote, with what one computation over it gives."""
+    """Compare the results of a run with a single batch computation over its records."""
     totals = accounts.totals()
     end = totals.end or source.begin
     raw = source.table(spark, source.begin, end)
@@ -51,14 +51,14 @@ def check_run(
         expected = application.run(raw)
         written = _written(spark, files, expected, accounts)
         return compare(application, written, expected, closed_until_ms=totals.watermark_ms)
-    # Next to the results, which is where all machines of the job can write.
+    # Next to the results, where all machines of the job can write.
     with TemporaryDirectory(prefix=".check-", dir=files.folder.parent) as folder:
         expected = _learned(spark, application, source, accounts, Path(folder))
         return compare(application, _written(spark, files, expected, accounts), expected)
 
 
 def _written(spark: SparkSession, files: ResultFiles, expected: DataFrame, accounts: Accounts) -> DataFrame:
-    """The results of the batches that are done; what a batch wrote that was cut short does not count."""
+    """Return the results of completed batches; those of an interrupted batch do not count."""
     done = [account.batch for account in accounts.all()]
     return files.read(spark, expected.schema).where(f.col(BATCH) <= max(done, default=-1))
 
@@ -66,7 +66,7 @@ def _written(spark: SparkSession, files: ResultFiles, expected: DataFrame, accou
 def _learned(
     spark: SparkSession, application: StreamingApplication, source: RunSource, accounts: Accounts, folder: Path
 ) -> DataFrame:
-    """What is learned depends on where batches end: the records are cut at the same places."""
+    """Return the results of learning the same batches again: what is learned depends on where batches end."""
     again = ResultFiles(folder / "results")
     schema = application.run(source.table(spark, source.begin, source.begin)).schema
     for account in accounts.all():
@@ -87,37 +87,37 @@ LOOK_EVERY_S = 0.5
 
 
 class RunView:
-    """Who is shown a run; this one looks away."""
+    """Receives the progress of a run; this base ignores it."""
 
     def stage(self, text: str) -> None:
-        """What is going on now."""
+        """Called with a description of each stage."""
 
     def records(self, totals: Totals, load: ReplayProgress | None) -> None:
-        """What became of the records so far."""
+        """Called with the counts of records so far."""
 
     def event(self, event: Event) -> None:
-        """What happened to the query: a start, a failure, a change."""
+        """Called with starts, failures and changes of the query."""
 
     @property
     def watcher(self) -> Watcher:
-        """Who is shown what is observed and decided."""
+        """A watcher of observations and decisions."""
         return lambda observation, decision: None
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run came to, over all its starts."""
+    """The results of a run, over all its starts."""
 
     plan: ApplicationRunPlan
     record: RunRecord
-    """Of this start alone."""
+    """Covers this start only."""
     available: int | None
-    """Records that there are: due from an embedded source, or in the topic; ``None`` if its broker did not say."""
+    """Records that are due from an embedded source, or in the topic; ``None`` if its broker does not answer."""
     totals: Totals
     load: ReplayProgress | None
-    """What a load into a topic came to."""
+    """The final progress of a load into a topic."""
     differences: ResultDifferences | None
-    """From the batch computation, if it was requested."""
+    """Differences from the batch computation, if it was requested."""
     broker: Broker | None
     topic: str | None
 
@@ -155,7 +155,7 @@ class RunResult:
 
 
 def run_application(plan: ApplicationRunPlan, view: RunView) -> RunResult:
-    """Run an application until its load is over and worked off, and say what became of every record."""
+    """Run an application until its load is over and processed, and account for every record."""
     broker = find_broker(plan, view.stage) if plan.source == "kafka" or plan.output_topic else None
     topic = _topic(plan, broker)
     output = _output_topic(plan, broker)
@@ -163,7 +163,7 @@ def run_application(plan: ApplicationRunPlan, view: RunView) -> RunResult:
     with ExitStack() as stack:
         interruption = stack.enter_context(Interruption().watched())
         spark = stack.enter_context(_session(plan, interruption, view))
-        # The load of a run begins when its job can read it.
+        # The load begins when the job can read it.
         beginning = plan.folder.begin(plan.identity, lambda: _beginning(broker, topic))
         source = _source(plan, broker, beginning)
         feeder = _feeder(plan, broker, beginning)
@@ -186,7 +186,7 @@ def run_application(plan: ApplicationRunPlan, view: RunView) -> RunResult:
                 running.stop()
                 books.close()
         if interruption.happened:
-            raise KeyboardInterrupt  # Its driver is gone: there is nobody left to ask.
+            raise KeyboardInterrupt  # The driver has ended, so nothing can be counted or compared.
         available = _available(plan, source)
         differences = None
         if plan.check:
@@ -215,7 +215,7 @@ def _checked(
 
 
 def _topic(plan: ApplicationRunPlan, broker: Broker | None) -> str | None:
-    """The topic that is read, which is there; ``None`` if none is."""
+    """Return the topic of the source, created if needed; ``None`` for an embedded source."""
     if plan.source == "embedded" or broker is None:
         return None
     before = plan.folder.begun(plan.identity)
@@ -226,7 +226,7 @@ def _topic(plan: ApplicationRunPlan, broker: Broker | None) -> str | None:
 
 
 def _beginning(broker: Broker | None, topic: str | None) -> Beginning:
-    """How a run begins that has not begun before."""
+    """Return the beginning of a new run."""
     now_s = time.time()
     begin = None if broker is None or topic is None else reached(broker.bootstrap, topic)[0]
     return Beginning(now_s, round(1000 * now_s), topic, begin)
@@ -258,7 +258,7 @@ def _output_topic(plan: ApplicationRunPlan, broker: Broker | None) -> ResultTopi
 
 @contextmanager
 def _session(plan: ApplicationRunPlan, interruption: Interruption, view: RunView) -> Iterator[SparkSession]:
-    """A session on the cluster that was named, or on one that is there for this run."""
+    """Open a session on the given cluster, or on a local cluster for this run."""
     fewest = max(1, plan.objective.min_instances)
     settings = {"spark.sql.shuffle.partitions": str(plan.state_partitions[0])}
     if plan.source == "kafka" or plan.output_topic is not None:
@@ -285,7 +285,7 @@ def _managed(
     record: RunRecord,
     interruption: Interruption,
 ) -> ManagedRun:
-    """The query, which is restarted and scaled."""
+    """Start the query, which is scaled, and restarted after failures."""
     running = run_managed(
         query,
         checkpoint=plan.folder.checkpoint,
@@ -319,9 +319,9 @@ def _wait(
     running: ManagedRun,
     view: RunView,
 ) -> None:
-    """Until the load is over and every record of it was read.
+    """Wait until the load is over and all of its records were read.
 
-    Without a load, until the requested time is over and the records that had arrived by then have been read.
+    Without a load, wait until the requested time is over and all records that had arrived by then were read.
     """
     until_s = None if plan.seconds is None else time.monotonic() + plan.seconds
     wanted: int | None = None
@@ -341,7 +341,7 @@ def _wait(
 
 
 def _available(plan: ApplicationRunPlan, source: RunSource) -> int | None:
-    """Records that there are in all; ``None`` if the broker does not say."""
+    """Return the total number of records; ``None`` if the broker does not answer."""
     if isinstance(source, TopicSource):
         try:
             _, end = reached(source.bootstrap, source.topic)

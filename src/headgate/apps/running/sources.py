@@ -1,6 +1,6 @@
-"""Where the records of a run come from: a topic, or a load that lives in the job.
+"""The sources of a run's records: a topic, or a load that is embedded in the job.
 
-Either gives a stream, and any part of it again as a table, by the offsets that Spark notes of its batches.
+Both return a stream, and any part of it again as a table, by the offsets in Spark's checkpoint.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from headgate.engines.spark.snapshots import distance, numbers_in
 from headgate.workloads.load import Load
 
 Offset: TypeAlias = Mapping[str, object]
-"""How far a source has been read, as Spark has it in progress and checkpoints."""
+"""An offset of a source, as in Spark's progress and checkpoints."""
 
 
 class RunSource(Protocol):
-    """Where records come from."""
+    """A source of records."""
 
     @property
     def begin(self) -> Offset:
-        """Where the first batch begins."""
+        """The offset at which the first batch begins."""
         ...
 
     def stream(self, spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-        """The records as they arrive; ``options`` are further ones of the reader."""
+        """Return the records as they arrive; ``options`` are additional options of the reader."""
         ...
 
     def table(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
-        """The records from one offset up to another, once more."""
+        """Return the records between two offsets again."""
         ...
 
 
 @dataclass(frozen=True)
 class TopicSource:
-    """A topic, from given offsets on."""
+    """A topic from given offsets on."""
 
     bootstrap: str
     topic: str
     begin: Offset
-    """By topic and partition. A partition that is made later is read from its start."""
+    """By topic and partition. A partition that is added later is read from its start."""
 
     def stream(self, spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
         return (
@@ -59,7 +59,7 @@ class TopicSource:
 
     def table(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
         ends = self._partitions(end)
-        # What is not in the start is a partition that was made meanwhile.
+        # A partition that is not in the start was added in the meantime.
         starts = {name: self._partitions(start).get(name, 0) for name in ends}
         return (
             spark.read.format("kafka")
@@ -78,11 +78,11 @@ class TopicSource:
 
 @dataclass(frozen=True)
 class EmbeddedSource:
-    """A load that gives its records by the clock, inside the job."""
+    """A load whose records become due by the clock, inside the job."""
 
     load: Load
     started_s: float
-    """When it starts, by the clock; the same again after a restart."""
+    """Its start in epoch seconds, unchanged after a restart."""
     start_ms: int
     """The event time of its start."""
     partitions: int
@@ -110,7 +110,7 @@ class EmbeddedSource:
 
 
 def records_between(start: Offset, end: Offset) -> int:
-    """How many records lie between two offsets.
+    """Return the number of records between two offsets.
 
     >>> records_between({"orders": {"0": 5}}, {"orders": {"0": 7, "1": 3}})
     5

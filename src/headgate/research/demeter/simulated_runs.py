@@ -15,7 +15,7 @@ from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON
 from headgate.forecast.base import FloatArray
 from headgate.policies.frame.base import Context
-from headgate.research.demeter.calibration import JobModel, calibrate
+from headgate.research.demeter.calibration import DEPLOYMENTS, JobModel, calibrate
 from headgate.research.demeter.job import MOST, ModelledFlinkJob
 from headgate.research.demeter.measured_runs import APPS, BOUND_S, MeasuredRun, read_runs, restarts_of
 from headgate.runtime.assembly import wire
@@ -141,9 +141,7 @@ OPERATOR_AS_MEASURED: Settings = MappingProxyType(
     }
 )
 """Both come from the experiment's own files; settings that are not in them have their defaults."""
-DEPLOYMENT_OF: Mapping[str, str] = MappingProxyType(
-    {"baseline": "fixed", "reactive": "reactive", "operator": "operator"}
-)
+DEPLOYMENT_OF = {contender: deployment for deployment, contender in DEPLOYMENTS.items()}
 """The deployment of each contender whose TaskManagers were all alike."""
 SIMULATED_AS: Mapping[str, tuple[str, Settings]] = MappingProxyType(
     {

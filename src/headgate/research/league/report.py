@@ -13,7 +13,8 @@ from headgate.lab.experiments.results import LabResults
 from headgate.lab.experiments.summary import failures_of
 from headgate.lab.scenario import ScenarioOutcome
 from headgate.render.plots import Plot, line
-from headgate.research.league.standings import BEST_FIXED, CLOSE, TOLERANCE, Contest, League, hours
+from headgate.research.league.standings import BEST_FIXED, CLOSE, Contest, League, hours
+from headgate.research.promises.tables import MET_WITHIN
 
 OURS = "autopilot"
 GOOD_MET, GOOD_COST = 0.9, 1.1
@@ -27,14 +28,16 @@ def league_outcome(results: LabResults) -> ScenarioOutcome:
     league = League(results)
     return ScenarioOutcome(
         rows=[row.to_json() for row in league.standings()],
-        notes=[*_read_as(results, league), *_ours(results, league), *_lines(league), *_troubles(results)],
+        notes=[
+            *_read_as(results, league),
+            *_ours(results, league),
+            *_lines(league),
+            *results.unfinished,
+            *failures_of(results.groups),
+        ],
         plots=[_over_all(league), *(_of_workload(league, name) for name in _workloads(league))],
         details=_details(league),
     )
-
-
-def _troubles(results: LabResults) -> list[str]:
-    return [*results.unfinished, *failures_of(results.groups)]
 
 
 def _read_as(results: LabResults, league: League) -> list[str]:
@@ -42,7 +45,7 @@ def _read_as(results: LabResults, league: League) -> list[str]:
     notes = [
         f"place: mean over {len(league.contests)} contests (a workload with a job), by cost of those that met the "
         "objective; the others share the last place. The percentage after it: contests in which on average at most "
-        f"{100 * TOLERANCE:g} point more than allowed was late; always %: in every repeat, without tolerance. "
+        f"{100 * MET_WITHIN:g} point more than allowed was late; always %: in every repeat, without tolerance. "
         f"first %: contests in which it was the cheapest that met the objective, or within {100 * (CLOSE - 1):.0f} % "
         "of that. cost, worst: instance-hours over those of the first, median and most, where met. late %: mean.",
     ]

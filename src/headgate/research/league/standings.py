@@ -18,6 +18,7 @@ from headgate.core.objective_form import objective_from
 from headgate.core.types import JSON
 from headgate.lab.experiments.results import LabResults
 from headgate.lab.experiments.summary import COST, RepeatGroup
+from headgate.research.promises.tables import tolerated
 from headgate.simulation.micro_batch import parse_service_model
 from headgate.workloads.day_load import DAY_SHAPES, named_day
 
@@ -25,10 +26,6 @@ FIXED = "static"
 BEST_FIXED = "(best fixed afterwards)"
 CLOSE = 1.03
 """A policy within this factor of the cost of the first counts as first."""
-TOLERANCE = 0.01
-"""An objective counts as met if on average at most this share of all records more than allowed was late, less where
-less is allowed, as in ``research/promises``: a few hours are a sample, so a policy that aims at the objective misses it
-slightly half of the time."""
 Contest: TypeAlias = tuple[str, str, str]
 
 
@@ -169,9 +166,12 @@ class League:
 
 
 def is_nearly_met(group: RepeatGroup, objective: Objective) -> bool:
-    """Whether a policy met the objective on average, within the tolerance."""
-    missed, allowed = missed_pct(group, objective), objective.slo.allowed_share
-    return not group.failed and missed is not None and missed <= 100 * (allowed + TOLERANCE * min(1.0, 20 * allowed))
+    """Whether a policy met the objective on average, within the tolerance of ``promises``.
+
+    A few hours are a sample, so a policy that aims at the objective misses it slightly half of the time.
+    """
+    missed = missed_pct(group, objective)
+    return not group.failed and missed is not None and missed <= 100 * tolerated(objective.slo.allowed_share)
 
 
 def missed_pct(group: RepeatGroup, objective: Objective) -> float | None:

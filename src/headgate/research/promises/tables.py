@@ -61,8 +61,13 @@ def _row(own: Sequence[Cell], there: Sequence[Cell]) -> dict[str, JSON]:
     }
 
 
+def tolerated(allowed_share: float) -> float:
+    """Return the share of late records up to which a level counts as met."""
+    return allowed_share + MET_WITHIN * min(1.0, 20 * allowed_share)
+
+
 def is_met(cell: Cell) -> bool:
-    return cell.run.late_share <= cell.allowed_share + MET_WITHIN * min(1.0, 20 * cell.allowed_share)
+    return cell.run.late_share <= tolerated(cell.allowed_share)
 
 
 def _is_better(cell: Cell, ours: Cell | None) -> bool:

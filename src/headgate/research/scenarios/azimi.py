@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from statistics import fmean
 
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Batch
@@ -151,9 +152,9 @@ def _run(configuration: Configuration, workload: str) -> _RunPair:
     return _RunPair(
         Candlestick.mean_of([Candlestick.of(values_s) for values_s in latencies_s]),
         Candlestick.mean_of([Candlestick.of(sizes) for sizes in ready]),
-        _mean([_violations_pct(result, configuration.target_s) for result in results]),
-        _mean([result.summary.late_records_pct or 0.0 for result in results]),
-        _mean([result.summary.rescales for result in results]),
+        fmean([_violations_pct(result, configuration.target_s) for result in results]),
+        fmean([result.summary.late_records_pct or 0.0 for result in results]),
+        fmean([result.summary.rescales for result in results]),
         results[0],
     )
 
@@ -178,10 +179,6 @@ def _violations_pct(result: SimulationResult, target_s: float) -> float:
         if _latency_s(batch) >= target_s
     )
     return 100 * late_s / ends_s[-1]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def compare(

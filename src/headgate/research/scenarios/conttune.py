@@ -182,7 +182,7 @@ def rows_of(capacities: Capacities) -> list[dict[str, JSON]]:
     unknown = capacities.part(lambda size: size >= LEAST_PREDICTED)
     rows: list[dict[str, JSON]] = []
     for size, truth in zip(unknown.sizes, unknown.rates_per_s, strict=True):
-        low, middle, high = model.quantiles(size, 0.05, 0.5, 0.95)
+        low, high = model.quantiles(size, 0.05, 0.95)
         rows.append(
             {
                 "parallelism": size,
@@ -190,10 +190,7 @@ def rows_of(capacities: Capacities) -> list[dict[str, JSON]]:
                 f"{OURS}_per_s": round(model.mean(size)),
                 "from_per_s": round(low),
                 "to_per_s": round(high),
-                "covered": "yes" if low <= truth <= high else "no",
-                f"{OURS}_off_pct": _off_pct(model.mean(size), truth),
-                "median_off_pct": _off_pct(middle, truth),
-                **{f"{form}_off_pct": _off_pct(other(size), truth) for form, other in others.items()},
+                **_errors(model, others, size, truth),
             }
         )
     return rows
@@ -206,18 +203,22 @@ def left_out(capacities: Capacities) -> list[dict[str, JSON]]:
     for size, truth in zip(known.sizes, known.rates_per_s, strict=True):
         rest = known.part(partial(ne, size))
         model = AveragedCapacity(rest.sizes, rest.rates_per_s)
-        low, middle, high = model.quantiles(size, 0.05, 0.5, 0.95)
-        rows.append(
-            {
-                "left_out": size,
-                "measured_per_s": round(truth),
-                "covered": "yes" if low <= truth <= high else "no",
-                f"{OURS}_off_pct": _off_pct(model.mean(size), truth),
-                "median_off_pct": _off_pct(middle, truth),
-                **{f"{form}_off_pct": _off_pct(least_squares(form, rest)(size), truth) for form in FORMS},
-            }
-        )
+        others = {form: least_squares(form, rest) for form in FORMS}
+        rows.append({"left_out": size, "measured_per_s": round(truth), **_errors(model, others, size, truth)})
     return rows
+
+
+def _errors(
+    model: AveragedCapacity, others: Mapping[str, Callable[[float], float]], size: int, truth: float
+) -> dict[str, JSON]:
+    """Return whether the interval of the averaged model covers the truth, and how far off each model is."""
+    low, middle, high = model.quantiles(size, 0.05, 0.5, 0.95)
+    return {
+        "covered": "yes" if low <= truth <= high else "no",
+        f"{OURS}_off_pct": _off_pct(model.mean(size), truth),
+        "median_off_pct": _off_pct(middle, truth),
+        **{f"{form}_off_pct": _off_pct(other(size), truth) for form, other in others.items()},
+    }
 
 
 def _off_pct(guess: float, truth: float) -> float:

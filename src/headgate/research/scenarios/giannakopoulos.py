@@ -131,32 +131,27 @@ def run_exploration(progress: Progress) -> ScenarioOutcome:
     progress(0.8)
     reactive = play("reactive", EXPLORED_LOAD, seconds=EXPLORED_S, interval_s=15.0)
     progress(1.0)
-    first = next((event for event in played.switches), None)
+    first = next(iter(played.switches), None)
     explored_s = EXPLORED_S if first is None else first.at_s
     summary = played.result.summary
     numbers: dict[str, JSON] = {} if first is None else dict(first.numbers)
-    rows: list[dict[str, JSON]] = [
-        _exploration_row("exploration lasts, minutes", round(explored_s / 60, 1), "to the end of the experiment (300)"),
-        _exploration_row("readings in the model", numbers.get("readings"), "not printed; checked every 450"),
-        _exploration_row("outliers left out", numbers.get("outliers"), "none are looked for"),
-        _exploration_row("degree", numbers.get("degree"), "not printed; 1 to 8 tried"),
-        _exploration_row("error near the bound, share of the bound", _rounded(numbers.get("error")), "not printed"),
-        _exploration_row(
-            "spread at the readings, share of the bound", _rounded(numbers.get("spread_at_readings")), "at most 0.5"
-        ),
-        _exploration_row(
-            "spread up to capacity, share of the bound", _rounded(numbers.get("spread_up_to_capacity")), "at most 0.5"
-        ),
-        _exploration_row(
-            "violations in exploration", played.violations(until_s=explored_s), "one before each scale-out"
-        ),
-        _exploration_row("scale-outs in exploration", _scale_outs(played, explored_s), "one per violation"),
-        _exploration_row("violations while the load falls", played.violations(from_s=EXPLORED_S / 2), "0"),
-        _exploration_row("mean instances", round(summary.mean_instances, 3), "not printed"),
-        _exploration_row("mean instances of reactive", round(reactive.result.summary.mean_instances, 3), "not printed"),
-        _exploration_row("violations, whole run", played.violations(), "not printed"),
-        _exploration_row("violations of reactive, whole run", reactive.violations(), "not printed"),
-    ]
+    figures: tuple[tuple[str, JSON, str], ...] = (
+        ("exploration lasts, minutes", round(explored_s / 60, 1), "to the end of the experiment (300)"),
+        ("readings in the model", numbers.get("readings"), "not printed; checked every 450"),
+        ("outliers left out", numbers.get("outliers"), "none are looked for"),
+        ("degree", numbers.get("degree"), "not printed; 1 to 8 tried"),
+        ("error near the bound, share of the bound", _rounded(numbers.get("error")), "not printed"),
+        ("spread at the readings, share of the bound", _rounded(numbers.get("spread_at_readings")), "at most 0.5"),
+        ("spread up to capacity, share of the bound", _rounded(numbers.get("spread_up_to_capacity")), "at most 0.5"),
+        ("violations in exploration", played.violations(until_s=explored_s), "one before each scale-out"),
+        ("scale-outs in exploration", _scale_outs(played, explored_s), "one per violation"),
+        ("violations while the load falls", played.violations(from_s=EXPLORED_S / 2), "0"),
+        ("mean instances", round(summary.mean_instances, 3), "not printed"),
+        ("mean instances of reactive", round(reactive.result.summary.mean_instances, 3), "not printed"),
+        ("violations, whole run", played.violations(), "not printed"),
+        ("violations of reactive, whole run", reactive.violations(), "not printed"),
+    )
+    rows = [{"what": what, "value": value, "document": document} for what, value, document in figures]
     notes = (
         *NOTES,
         f"Stability is checked every {CHECK_EVERY_S:g} s, the time that 450 samples of 15 s take. The document's "
@@ -167,10 +162,6 @@ def run_exploration(progress: Progress) -> ScenarioOutcome:
     if played.result.state["operators"]["job"]["model"] is not None:
         plots.append(model_plot(played.result.state))
     return ScenarioOutcome(rows, notes, plots)
-
-
-def _exploration_row(what: str, value: JSON, document: str) -> dict[str, JSON]:
-    return {"what": what, "value": value, "document": document}
 
 
 def _rounded(value: JSON) -> JSON:

@@ -217,15 +217,13 @@ _OWN = EvaluationPlan(policies=BEYOND_POLICIES, runs=BEYOND_RUNS, seed=BEYOND_SE
 
 
 def _on(load: str) -> EvaluationPlan:
-    return EvaluationPlan(
-        policies=BEYOND_POLICIES, applications=ON_WORLD_CUP, runs=BEYOND_RUNS, seed=BEYOND_SEED, load=load
-    )
+    return replace(_OWN, applications=ON_WORLD_CUP, load=load)
 
 
 BEYOND_CASES: tuple[tuple[str, EvaluationPlan, str], ...] = (
     ("other draws", _OWN, "none"),
-    ("noise × 0.65", EvaluationPlan(policies=BEYOND_POLICIES, runs=BEYOND_RUNS, seed=BEYOND_SEED, noise=0.65), "none"),
-    ("noise × 0.3", EvaluationPlan(policies=BEYOND_POLICIES, runs=BEYOND_RUNS, seed=BEYOND_SEED, noise=0.3), "none"),
+    ("noise × 0.65", replace(_OWN, noise=0.65), "none"),
+    ("noise × 0.3", replace(_OWN, noise=0.3), "none"),
     ("World Cup 98, week of 22 June", _on("wc98-22-june"), "miss_worth, level, limit of the worth"),
     ("World Cup 98, week of 15 June", _on("wc98-15-june"), "miss_worth"),
     ("Twitter 2021, first week", _on("twitter-2021"), "none"),
