@@ -38,7 +38,10 @@ def test_the_examples_in_messages_are_valid(example: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("constnt:10", "unknown workload 'constnt', did you mean 'constant'? Known: constant, csv, day, gaussian, "),
+        (
+            "constnt:10",
+            "unknown workload 'constnt', did you mean 'constant'? Known: clock, constant, csv, day, gaussian, ",
+        ),
         ("", "unknown workload ''. Known: "),
         ("10", "unknown workload '10'. Known: "),
         (

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,42 +103,6 @@ class DayRates:
     """``smooth``, ``noisy`` or ``bursty``."""
 
 
-class DayLoad(Steps):
-    """A day as a workload, which can be reseeded."""
-
-    def __init__(self, name: str, peak_per_s: float, *, lasting_s: float | None = None, seed: int = 0) -> None:
-        day = make_day(name, seed, peak_per_s, lasting_s)
-        length = "" if lasting_s is None else f",lasting={plain(lasting_s)}s"
-        super().__init__(
-            [STEP_S * index for index in range(len(day.rates_per_s) + 1)],
-            day.rates_per_s.tolist(),
-            f"day:{name},peak={plain(peak_per_s)}{length},seed={seed}",
-            notes=(f"multiplied by {day.factor:.6g}, for {plain(peak_per_s)} records/s in the busiest minutes",),
-        )
-        self.kind = day.kind
-        self._made_of = (name, peak_per_s, lasting_s, seed)
-
-    def reseeded(self, by: int) -> DayLoad:
-        """Return another day."""
-        name, peak_per_s, lasting_s, seed = self._made_of
-        return DayLoad(name, peak_per_s, lasting_s=lasting_s, seed=seed + by)
-
-
-def day_names() -> list[str]:
-    """Return all names of day loads, synthetic ones first."""
-    return [*DAY_SHAPES, *trace_names()]
-
-
-def named_day(spec: str) -> str | None:
-    """Return the load whose day a specification names; ``None`` for other specifications.
-
-    >>> named_day("day:waves,peak=500"), named_day("constant:10")
-    ('waves', None)
-    """
-    kind, _, rest = (part.strip() for part in spec.partition(":"))
-    return rest.partition(",")[0].strip() if kind.lower() == "day" else None
-
-
 @lru_cache(maxsize=64)
 def make_day(name: str, seed: int, peak_per_s: float, lasting_s: float | None = None) -> DayRates:
     """Return a day of a load; recorded loads need the folder of traces.
@@ -159,12 +124,57 @@ def make_day(name: str, seed: int, peak_per_s: float, lasting_s: float | None = 
         rates = _interpolated(trace.rates_per_s, min(trace.step_s, COARSEST_S), seed)
     if lasting_s is not None:
         rates = _part(rates, lasting_s, chance)
+    return DayRates(*scaled_to_peak(rates, peak_per_s, chance))
+
+
+class DayLoad(Steps):
+    """A day as a workload, which can be reseeded."""
+
+    word: ClassVar[str] = "day"
+    """What its specification begins with."""
+    make: ClassVar[Callable[[str, int, float, float | None], DayRates]] = staticmethod(make_day)
+
+    def __init__(self, name: str, peak_per_s: float, *, lasting_s: float | None = None, seed: int = 0) -> None:
+        day = type(self).make(name, seed, peak_per_s, lasting_s)
+        length = "" if lasting_s is None else f",lasting={plain(lasting_s)}s"
+        super().__init__(
+            [STEP_S * index for index in range(len(day.rates_per_s) + 1)],
+            day.rates_per_s.tolist(),
+            f"{self.word}:{name},peak={plain(peak_per_s)}{length},seed={seed}",
+            notes=(f"multiplied by {day.factor:.6g}, for {plain(peak_per_s)} records/s in the busiest minutes",),
+        )
+        self.kind = day.kind
+        self._made_of = (name, peak_per_s, lasting_s, seed)
+
+    def reseeded(self, by: int) -> DayLoad:
+        """Return the load of another seed."""
+        name, peak_per_s, lasting_s, seed = self._made_of
+        return type(self)(name, peak_per_s, lasting_s=lasting_s, seed=seed + by)
+
+
+def day_names() -> list[str]:
+    """Return all names of day loads, synthetic ones first."""
+    return [*DAY_SHAPES, *trace_names()]
+
+
+def named_day(spec: str) -> str | None:
+    """Return the load whose day a specification names; ``None`` for other specifications.
+
+    >>> named_day("day:waves,peak=500"), named_day("constant:10")
+    ('waves', None)
+    """
+    kind, _, rest = (part.strip() for part in spec.partition(":"))
+    return rest.partition(",")[0].strip() if kind.lower() == "day" else None
+
+
+def scaled_to_peak(rates: Rates, peak_per_s: float, chance: np.random.Generator) -> tuple[float, Rates, str]:
+    """Return a factor, the rates of random arrivals at that multiple, and their kind."""
     # A nearly empty part is scaled by its maximum.
     busiest = float(np.quantile(_minutes(rates), BUSIEST)) or float(rates.max())
     factor = peak_per_s / max(1e-9, busiest)
     scaled = chance.poisson(np.maximum(0.0, rates) * factor * STEP_S) / STEP_S
     scaled.flags.writeable = False
-    return DayRates(factor, scaled, _kind(_minutes(scaled)))
+    return factor, scaled, _kind(_minutes(scaled))
 
 
 def _interpolated(rates: Rates, step_s: float, seed: int) -> Rates:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.units import key_texts, parse_duration_s, parse_share
+from headgate.workloads.clock_load import ClockLoad
 from headgate.workloads.composed import DEFAULT_EVERY_S, Clipped, Noisy, Scaled, Shifted, Sum
 from headgate.workloads.contract import Workload
 from headgate.workloads.day_load import DayLoad
@@ -131,11 +132,16 @@ _FILES = {"csv": "csv:PATH", "parquet": "parquet:PATH", "levels": "levels:PATH"}
 _TRACE = "trace"
 _TRACE_KEYS = {"peak": _rate, "from": parse_duration_s, "lasting": parse_duration_s}
 _TRACE_EXAMPLE = "trace:wc98,peak=500,from=2h,lasting=10m"
-_DAY = "day"
+_DAYS: Mapping[str, type[DayLoad]] = {kind.word: kind for kind in (DayLoad, ClockLoad)}
 _DAY_KEYS = ("peak", "lasting", "seed")
-_DAY_EXAMPLE = "day:waves,peak=500,lasting=8h"
+_DAY_EXAMPLES = {"day": "day:waves,peak=500,lasting=8h", "clock": "clock:flush,peak=500,seed=3"}
 
-WORKLOAD_EXAMPLES = (*(shape.example for shape in _SHAPES.values()), *_FILES.values(), _TRACE_EXAMPLE, _DAY_EXAMPLE)
+WORKLOAD_EXAMPLES = (
+    *(shape.example for shape in _SHAPES.values()),
+    *_FILES.values(),
+    _TRACE_EXAMPLE,
+    *_DAY_EXAMPLES.values(),
+)
 """An example of each shape, for help texts."""
 
 
@@ -174,10 +180,10 @@ def _simple(spec: str, folder: Path) -> Workload:
         return _file(spec, name, rest, folder)
     if name == _TRACE:
         return _trace(spec, rest)
-    if name == _DAY:
-        return _day(spec, rest)
+    if name in _DAYS:
+        return _day(spec, name, rest)
     if name not in _SHAPES:
-        raise UnknownNameError("workload", name, (*_SHAPES, *_FILES, _TRACE, _DAY))
+        raise UnknownNameError("workload", name, (*_SHAPES, *_FILES, _TRACE, *_DAYS))
     shape = _SHAPES[name]
     if not colon or not rest:
         raise InputError(f"workload {spec!r} says no more than its shape; write for example {shape.example}.")
@@ -235,16 +241,17 @@ def _trace(spec: str, rest: str) -> Workload:
     return trace_load(trace, peak=given.get("peak"), from_s=given.get("from", 0.0), lasting_s=given.get("lasting"))
 
 
-def _day(spec: str, rest: str) -> Workload:
-    """Parse a day of a named load, scaled to a peak."""
+def _day(spec: str, kind: str, rest: str) -> Workload:
+    """Parse a named load that is scaled to a peak."""
+    example = _DAY_EXAMPLES[kind]
     load, _, parameters = (part.strip() for part in rest.partition(","))
     if not load:
-        raise InputError(f"workload {spec!r} names no load; write for example {_DAY_EXAMPLE}.")
-    values = key_texts("workload", spec, _DAY, _DAY_KEYS, _DAY_EXAMPLE, parameters) if parameters else {}
+        raise InputError(f"workload {spec!r} names no load; write for example {example}.")
+    values = key_texts("workload", spec, kind, _DAY_KEYS, example, parameters) if parameters else {}
     if "peak" not in values:
-        raise InputError(f"workload {spec!r} lacks peak; write for example {_DAY_EXAMPLE}.")
+        raise InputError(f"workload {spec!r} lacks peak; write for example {example}.")
     lasting_s = parse_duration_s(values["lasting"]) if "lasting" in values else None
     seed = values.get("seed", "0")
     if not seed.isdigit():
         raise InputError(f"workload {spec!r} has the seed {seed!r}; a whole number that is not negative is needed.")
-    return DayLoad(load, _rate(values["peak"]), lasting_s=lasting_s, seed=int(seed))
+    return _DAYS[kind](load, _rate(values["peak"]), lasting_s=lasting_s, seed=int(seed))
