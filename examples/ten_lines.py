@@ -1,6 +1,5 @@
 import headgate
-from headgate.apps.load_source import LoadSource
-from headgate.apps.steady_job import working
+from headgate.apps import LoadSource, working
 
 with headgate.LocalCluster(slots=4) as cluster, cluster.session("ten-lines") as spark:
     spark.dataSource.register(LoadSource)

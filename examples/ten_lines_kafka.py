@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import headgate
-from headgate.apps.steady_job import working
-from headgate.local.connector import find_connector
+from headgate.apps import working
+from headgate.local import find_connector
 
 FEED = [sys.executable, "-m", "headgate", "load", "spike:base=20,peak=120,at=40s,width=40s", "--seconds", "2m"]
 

@@ -18,8 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 import headgate
-from headgate.apps.load_source import LoadSource
-from headgate.apps.steady_job import working
+from headgate.apps import LoadSource, working
 
 PACKAGE = Path(headgate.__file__).parent
 LOAD = "spike:base=20,peak=120,at=10s,width=80s"
