@@ -10,13 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 AUTHORS_FILES = (
-    *(
-        "README.md",
-        "docs/journal.md",
-        "docs/guides/kafka.md",
-        "docs/guides/forecasting.md",
-        "docs/guides/own-policy.md",
-    ),
+    *("README.md", "docs/journal.md"),
+    *(f"docs/guides/{name}.md" for name in ("kafka", "forecasting", "own-engine", "own-forecaster", "own-policy")),
     *("examples/quickstart.ipynb", *(path.relative_to(ROOT).as_posix() for path in (ROOT / "examples").rglob("*.py"))),
 )
 LIGHT = ("headgate", "headgate.apps", "headgate.engines", "headgate.journal", "headgate.local")

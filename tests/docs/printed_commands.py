@@ -121,6 +121,8 @@ PAGES: Mapping[str, Mapping[str, How]] = {
         "headgate mst --all": MEASURING,
         "headgate mst my_job.py:build": MEASURING,
     },
+    "docs/guides/own-engine.md": {},
+    "docs/guides/own-page.md": DEMO,
     "docs/guides/own-policy.md": {},
     "docs/guides/pipelines.md": {
         "headgate pipeline run": Stopped(

@@ -251,6 +251,7 @@ PREPARED: dict[str, Callable[[Terminal], AbstractContextManager[None]]] = {
     "docs/guides/flink.md": a_flink_job_and_a_service,
     "docs/guides/kafka.md": a_job_and_a_broker,
     "docs/guides/measure-mst.md": a_backlog,
+    "docs/guides/own-engine.md": a_place_for_packages,
     "docs/guides/own-policy.md": a_place_for_packages,
     "docs/guides/service.md": a_service_file,
     "docs/guides/spark.md": a_journal,
