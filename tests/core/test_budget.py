@@ -269,3 +269,17 @@ def test_a_budget_saved_without_waiting_records_is_restored() -> None:
     budget = keeper.budget(HOUR_S)
     assert budget is not None
     assert budget.missed_share == pytest.approx(0.05)
+
+
+def test_a_reading_without_a_time_in_an_old_journal_is_passed_over() -> None:
+    readings = steady(1.0, 0.01)
+    spoiled = [
+        *readings[:10],
+        replace(readings[10], at_s=math.nan),
+        replace(readings[10], at_s=math.inf),
+        *readings[10:],
+    ]
+    assert after(LatencySlo(10.0), spoiled) == after(LatencySlo(10.0), readings)
+    saved = keeper_after(LatencySlo(10.0), readings).to_json() | {"until_s": math.inf}
+    with pytest.raises(StateError, match="counted until inf"):
+        BudgetKeeper(LatencySlo(10.0)).restore(saved)

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from headgate.core.errors import EngineError, EngineGoneError, InputError
+from headgate.core.reading_gate import ReadingGate
 from headgate.core.types import Decision, Outcome, Verdict
 from headgate.engines.adaptor import AdaptorEngine
 from headgate.local.machine import LOOPBACK, free_ports
@@ -87,13 +88,15 @@ def test_relative_times_become_moments_and_unknown_fields_are_ignored(answers: A
     assert (sample.at_s, sample.batch_ended_s, sample.done) == (998.0, 996.0, 5)
 
 
-def test_counters_that_are_reset_continue_from_what_they_had_reached(answers: Answers) -> None:
+def test_a_counter_that_was_reset_is_rebased_alone_and_one_that_was_rounded_is_not(answers: Answers) -> None:
+    gate = ReadingGate()
     with closing(AdaptorEngine(answers.url)) as engine:
         counted = []
-        for done in (10, 12, 1, 4):
-            answers.observed = seen(done=done)
-            counted.append(engine.observe().samples["job"].done)
-    assert counted == [10, 12, 13, 16]
+        for done, busy_s in ((10, 5.0), (12, 6.0), (1, 6.0 - 1e-6), (4, 7.0)):
+            answers.observed = seen(done=done, busy_s=busy_s)
+            sample = gate.check(engine.observe()).observation.samples["job"]
+            counted.append((sample.done, sample.busy_s))
+    assert counted == [(10, 5), (12, 6), (None, 6), (15, 7)]
 
 
 def test_only_metrics_with_a_subscriber_are_requested(answers: Answers) -> None:
@@ -129,6 +132,11 @@ def test_the_outcome_of_a_size_is_reported(answers: Answers) -> None:
         ({"version": 7}, "version 7"),
         ({"version": 1}, "instances: field required"),
         ({"version": 1, "instances": {"planned": 1, "requested": 1, "ready": 1}, "sample": {"done": "many"}}, "many"),
+        (
+            '{"version": 1, "instances": {"planned": 1, "requested": 1, "ready": 1}, "sample": {"done": NaN}}',
+            "done is nan",
+        ),
+        ({"version": 1, "instances": {"planned": 1, "requested": 1, "ready": 1_000_000}}, "1000000 instances are not"),
     ],
 )
 def test_a_malformed_observation_is_an_error_that_says_why(answers: Answers, answer: object, why: str) -> None:

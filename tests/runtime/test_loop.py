@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -47,6 +49,7 @@ class TinyEngine:
         self.apply_fails: Exception | None = None
         self.answer: Outcome | None = None
         self.startups: dict[str, tuple[Startup, ...]] = {}
+        self.sample_changes: dict[str, float] = {}
 
     def topology(self) -> Topology:
         return Topology.single()
@@ -56,7 +59,8 @@ class TinyEngine:
             raise self.observe_fails
         now = self._clock.now()
         sizes = Instances(self.planned, self.planned, self.planned)
-        return Observation(now, {"job": Sample("job", now, latency_s=1.0)}, {"job": sizes}, self.startups)
+        sample = replace(Sample("job", now, latency_s=1.0), **self.sample_changes)  # type: ignore[arg-type]
+        return Observation(now, {"job": sample}, {"job": sizes}, self.startups)
 
     def apply(self, decision: Decision) -> Receipt:
         if self.apply_fails is not None:
@@ -224,6 +228,22 @@ def test_an_engine_that_cannot_be_observed_costs_the_tick_and_not_the_loop(
     assert bench.journal.events()[0].detail == "no answer."
     assert bench.policy.calls == 1
     assert "no answer." in caplog.text
+
+
+@pytest.mark.parametrize("bad", [{"latency_s": math.nan}, {"at_s": math.nan}, {"age_s": -1e300}, {"done": math.inf}])
+def test_a_reading_that_cannot_be_true_reaches_the_journal_and_no_policy(bench: Bench, bad: dict[str, float]) -> None:
+    bench.tick()
+    bench.engine.sample_changes = bad
+    decision = bench.tick()
+    bench.engine.sample_changes = {}
+    bench.tick()
+    assert decision is not None
+    assert decision.targets == {"job": 4}, "the policy still decides"
+    assert bench.events() == [(5.0, "reading-refused")]
+    assert bench.journal.events()[0].numbers == {"operator": "job", "field": next(iter(bad))}
+    samples = [sample for seen in bench.journal.observations() for sample in seen.samples.values()]
+    values = [value for sample in samples for value in (sample.at_s, sample.age_s, sample.latency_s, sample.done)]
+    assert all(value is None or math.isfinite(value) for value in values)
 
 
 def test_an_engine_that_cannot_be_changed_is_reported_and_tried_again(

@@ -204,7 +204,7 @@ class BudgetKeeper:
     def observe(self, sample: Sample) -> None:
         """Count what came since the reading before; one that is not newer, or was counted before, adds nothing."""
         before = self._before
-        if before is not None and sample.at_s <= before.at_s:
+        if not math.isfinite(sample.at_s) or (before is not None and sample.at_s <= before.at_s):
             return
         self._before = sample
         if sample.at_s <= self._until_s:
@@ -243,6 +243,8 @@ class BudgetKeeper:
         """Go on with what was counted before; for another objective, or if it is damaged, a ``StateError``."""
         try:
             until_s, waiting = float(saved["until_s"]), float(saved.get("waiting", 0.0))
+            if not (until_s < math.inf and 0 <= waiting < math.inf):
+                raise ValueError(f"counted until {until_s}, with {waiting} records waiting")
             if saved["slo"] != str(self.slo):
                 # Readings until then counted as late what was late by another bound.
                 self._until_s = until_s

@@ -12,6 +12,7 @@ Money is counted as it is paid: instances from the request for them until they h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -78,7 +79,7 @@ class SpendingKeeper:
     def observe(self, observation: Observation) -> None:
         """Count what the instances cost since the observation before."""
         before_s, at_s = self._before_s, observation.at_s
-        if before_s is not None and at_s <= before_s:
+        if not math.isfinite(at_s) or (before_s is not None and at_s <= before_s):
             return
         self._before_s = at_s
         self._per_hour = sum(

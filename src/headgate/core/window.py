@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 
@@ -203,6 +203,7 @@ class Window:
     __slots__ = (
         "_budgets",
         "_decisions",
+        "_doubted_s",
         "_last_in",
         "_last_out",
         "_objective",
@@ -229,6 +230,7 @@ class Window:
         self._ready_since_s: dict[str, Instant] = {}
         self._unsettled_since_s: dict[str, Instant] = {}
         self._short_since_s: dict[str, Instant] = {}
+        self._doubted_s: dict[str, Instant] = {}
         self._startup_times = {name: StartupTimes() for name in topology.operators}
         self._objective = objective
         self._budgets = _budgets_of(topology, objective)
@@ -334,6 +336,10 @@ class Window:
         """Since when fewer instances than planned are ready and none has joined; ``None`` if none is missing."""
         return self._short_since_s.get(operator)
 
+    def doubted_s(self, operator: str) -> Instant | None:
+        """When a reading of an operator was last refused in part (``reading_gate.py``); ``None`` if never."""
+        return self._doubted_s.get(operator)
+
     def last_change(self, operator: str) -> SizeChange | None:
         """The newest change of size in either direction."""
         out, in_ = self._last_out.get(operator), self._last_in.get(operator)
@@ -366,11 +372,14 @@ class History(Window):
         super().__init__(topology, objective)
         self.retention_s = retention_s
 
-    def observe(self, observation: Observation) -> None:
+    def observe(self, observation: Observation, doubted: Collection[str] = ()) -> None:
         """Add an observation, completed by earlier ones; it is then the last of ``observations``.
 
-        A reading that was reported before is not counted twice.
+        A reading that was reported before is not counted twice. Of the ``doubted`` operators, part of what the engine
+        gave was refused.
         """
+        for name in doubted:
+            self._doubted_s[name] = observation.at_s
         before = self._observations[-1] if self._observations else None
         at_s, sizes, startups = observation.at_s, observation.instances, observation.startups
         if before is not None and not before.instances.keys() <= sizes.keys():

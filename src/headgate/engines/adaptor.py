@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, TypeAdapter
@@ -21,8 +21,8 @@ from pydantic import Field, TypeAdapter
 from headgate.core.errors import EngineError, EngineGoneError, InputError, cause_of
 from headgate.core.extras import needing
 from headgate.core.topology import Topology
-from headgate.core.types import COUNTERS, Answer, Decision, Instances, Instant, Observation, Outcome, Receipt, Sample
-from headgate.engines.agents.wire import VERSION, checked, message_body, timed
+from headgate.core.types import Answer, Decision, Instances, Instant, Observation, Outcome, Receipt, Sample
+from headgate.engines.agents.wire import VERSION, check_sizes, checked, message_body, timed
 from headgate.journal.codec import to_json
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ class AdaptorEngine:
         self._now = now
         self._client = httpx.Client(timeout=ANSWER_WITHIN_S, headers={"Content-Type": "application/json"})
         self._errors = httpx.HTTPError
-        self._counting = _Counting()
         self._extra: frozenset[str] = frozenset()
         self._subscribed: tuple[str, ...] = ()
         self._closed = False
@@ -82,7 +81,7 @@ class AdaptorEngine:
         except InputError as error:
             raise EngineError(f"the adaptor at {self._url} cannot be understood: {error}") from error
         self._extra = frozenset(reading.extra_metrics)
-        samples = {} if reading.sample is None else {OPERATOR: self._counting.counted(reading.sample)}
+        samples = {} if reading.sample is None else {OPERATOR: reading.sample}
         return Observation(now, samples, {OPERATOR: reading.instances})
 
     def apply(self, decision: Decision) -> Receipt:
@@ -133,30 +132,10 @@ def _reading(text: str, now: Instant) -> AdaptorReading:
     body = message_body(text, "an observation")
     if isinstance(body.get("sample"), Mapping):
         body["sample"] = timed({"at_age_s": 0.0, **body["sample"], "operator": OPERATOR}, now)
-    return checked(_READING, body, "an observation")
+    reading = checked(_READING, body, "an observation")
+    check_sizes(reading.instances)
+    return reading
 
 
 def _response_text(answer: httpx.Response) -> str:
     return answer.text.strip() or f"status {answer.status_code}"
-
-
-class _Counting:
-    """Counters that never fall: one that does was begun anew, and goes on from what had been reached."""
-
-    def __init__(self) -> None:
-        self._before: dict[str, float] = {}
-        self._last: dict[str, float] = {}
-
-    def counted(self, sample: Sample) -> Sample:
-        """
-        >>> counting = _Counting()
-        >>> [counting.counted(Sample("job", 0.0, done=done)).done for done in (5.0, 7.0, 1.0, 2.0)]
-        [5.0, 7.0, 8.0, 9.0]
-        """
-        counters = {name: value for name in COUNTERS if (value := getattr(sample, name)) is not None}
-        if any(value < self._last.get(name, 0.0) for name, value in counters.items()):
-            for name, value in self._last.items():
-                self._before[name] = self._before.get(name, 0.0) + value
-            self._last = {}
-        self._last.update(counters)
-        return replace(sample, **{name: self._before.get(name, 0.0) + value for name, value in counters.items()})

@@ -22,6 +22,7 @@ from headgate.core.contracts import Engine, Guard, Policy, Subscribable
 from headgate.core.errors import EngineGoneError, HeadgateError, InputError, StateError, UnknownNameError
 from headgate.core.guards import Bounds, Resumed
 from headgate.core.metrics import MetricCallable, MetricSource, Observed, aggregate, split_key
+from headgate.core.reading_gate import ReadingGate
 from headgate.core.step import Guards, guarded, hold, step
 from headgate.core.types import (
     JSON,
@@ -285,6 +286,7 @@ class ControlLoop:
         self.shared_guards: list[Guard] = []
         """Guards of jobs that share a cluster: they come last, whatever the policy, and never for shadows."""
         self._collector = MetricCollector(engine, metrics)
+        self._gate = ReadingGate()
         self._subscribe(policy)
         self._next: tuple[AnyPolicy, Guards, str] | None = None
         self._journal = journal
@@ -368,8 +370,9 @@ class ControlLoop:
         """Observe the engine without a decision; return ``None`` if it could not be observed."""
         now = self.clock.now()
         try:
-            seen = self._collector.completed(self.engine.observe())
-            self.history.observe(seen if self.mode is Mode.ACT else as_it_is(seen))
+            checked = self._gate.check(self._collector.completed(self.engine.observe()))
+            seen = checked.observation
+            self.history.observe(seen if self.mode is Mode.ACT else as_it_is(seen), checked.doubted)
         except EngineGoneError:
             raise
         except Exception as error:  # noqa: BLE001 - an engine is a plug-in: nothing it raises may end the loop
@@ -377,6 +380,8 @@ class ControlLoop:
             logger.warning("the engine could not be observed: %s", error)
             self.note("observe-failed", _message(error), at_s=now, severity=Severity.ERROR)
             return None
+        for event in checked.events:
+            self._note(event)
         observation = self.history.observations[-1]
         self.journal_observation(observation)
         return observation

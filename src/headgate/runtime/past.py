@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.core.contracts import Policy
-from headgate.core.errors import InputError, cause_of
+from headgate.core.errors import EngineError, InputError, cause_of
+from headgate.core.reading_gate import ReadingGate
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, Decision, Instant, Observation, Receipt, Role
 from headgate.core.window import DEFAULT_RETENTION_S, History
@@ -129,8 +130,14 @@ def recall(journal: ReadableJournal, job: str, engine: str, history: History, no
         seen = journal.observations(run=chosen, since_s=since_s)
         decided = journal.decisions(run=chosen, since_s=since_s)
         entries: list[Observation | Decision] = [*seen, *decided]
+        # What an earlier version saw may not have passed a gate.
+        gate = ReadingGate()
         for entry in sorted(entries, key=in_order):
-            remember(history, entry)
+            if isinstance(entry, Decision):
+                remember(history, entry)
+            else:
+                with suppress(EngineError):
+                    remember(history, gate.check(entry).observation)
 
 
 def in_order(entry: Observation | Decision | Receipt) -> Instant:

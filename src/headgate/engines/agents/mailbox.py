@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from headgate.core.errors import EngineError, InputError, SupersededError, UnknownNameError
 from headgate.core.metrics import METRICS
@@ -33,7 +34,10 @@ from headgate.core.types import (
 from headgate.core.units import format_duration
 from headgate.engines.agents.wire import Reply, Report
 
+T = TypeVar("T")
 _A_MOMENT_S = 1e-6
+_RENUMBERED = 1000
+"""Things that end this far before those received are numbered anew: no message is delayed by so many."""
 
 
 class AgentState:
@@ -90,13 +94,12 @@ class AgentState:
         self.last_report_s, self._instances = now, report.instances
         self._sent_size, self._answer = report.last_size, report.answer
         self.extra_metrics = report.extra_metrics
-        startups = report.startups[max(0, self._startups_seen - report.first_startup) :]
-        self._startups_seen = max(self._startups_seen, report.first_startup + len(report.startups))
+        startups, self._startups_seen = _not_seen(report.startups, report.first_startup, self._startups_seen)
         self._startups.extend(startups)
-        self._events.extend(report.events[max(0, self._events_seen - report.first_event) :])
-        self._events_seen = max(self._events_seen, report.first_event + len(report.events))
+        events, self._events_seen = _not_seen(report.events, report.first_event, self._events_seen)
+        self._events.extend(events)
         if report.sample is not None:
-            self._take_reading(report.sample, report.first_batch)
+            self._take_reading(report.sample, report.first_batch, now)
 
     def _begin(self, agent: str) -> None:
         if self.agent is not None:
@@ -108,19 +111,19 @@ class AgentState:
             known = {name: value for name in COUNTERS if (value := getattr(self._reading, name)) is not None}
             self._before = known | ({"arrived": known["done"]} if "done" in known else {})
 
-    def _take_reading(self, sample: Sample, first_batch: int) -> None:
-        self._batches.extend(sample.batches[max(0, self._batches_seen - first_batch) :])
-        self._batches_seen = max(self._batches_seen, first_batch + len(sample.batches))
-        before = self._reading
-        counted = {}
-        for name in COUNTERS:
-            value: float | None = getattr(sample, name)
-            if value is not None:
-                reached = 0.0 if before is None else getattr(before, name) or 0.0
-                counted[name] = max(reached, self._before.get(name, 0.0) + value)
-        # A message that was slower on its way than the one before it must not be older than that.
-        at_s = sample.at_s if before is None else max(sample.at_s, before.at_s + _A_MOMENT_S)
-        self._reading = replace(sample, operator=self.operator, at_s=at_s, batches=(), **counted)  # type: ignore[arg-type]  # all of these are numbers
+    def _take_reading(self, sample: Sample, first_batch: int, now: Instant) -> None:
+        batches, self._batches_seen = _not_seen(sample.batches, first_batch, self._batches_seen)
+        self._batches.extend(batches)
+        before, at_s = self._reading, sample.at_s
+        counted = {
+            name: self._before.get(name, 0.0) + value
+            for name in COUNTERS
+            if (value := getattr(sample, name)) is not None
+        }
+        if before is not None and at_s <= before.at_s <= now:
+            # A message that was slower on its way than the one before it must not be older than that.
+            at_s = before.at_s + _A_MOMENT_S
+        self._reading = replace(sample, operator=self.operator, at_s=at_s, batches=(), **counted)
 
     def take_sample(self) -> Sample | None:
         """The newest reading with all batches since the last one that was given; ``None`` if there is no newer one."""
@@ -139,6 +142,14 @@ class AgentState:
         """What happened to the job, with its name."""
         found, self._events = self._events, []
         return [replace(event, detail=f"{self.operator}: {event.detail}") for event in found]
+
+
+def _not_seen(items: tuple[T, ...], first: int, seen: int) -> tuple[tuple[T, ...], int]:
+    """Return the items that come after so many that were received, and how many that are now."""
+    until = first + len(items)
+    if until < seen - _RENUMBERED:
+        return items, until
+    return items[max(0, seen - first) :], max(seen, until)
 
 
 LOST_AFTER_S = 10.0

@@ -5,11 +5,13 @@ they have arrived, and the result of the last size it received. The reply is the
 state, no command, so that a message that is lost costs nothing.
 
 Clocks may differ: times travel as ages at the time of sending (``at_age_s`` for ``at_s``), and become times on the
-receiver's clock. Unknown fields are ignored; required ones must be there.
+receiver's clock. Unknown fields are ignored; required ones must be there. Numbers are finite: a sender leaves out what
+it does not know, and a message with any other number is refused.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, TypeVar
@@ -17,6 +19,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError
 
 from headgate.core.errors import InputError, JournalError
+from headgate.core.reading_gate import MOST_INSTANCES
 from headgate.core.types import JSON, Answer, Event, Instances, Instant, Sample, Startup
 from headgate.journal.codec import event_to_dict, from_json, sample_to_dict, to_json
 
@@ -31,6 +34,8 @@ _MOMENTS = ("at_s", "batch_ended_s", "started_s", "ended_s", "oldest_s", "reques
 _AGE_OF = {name: name.removesuffix("_s") + "_age_s" for name in _MOMENTS}
 _BACK = {age: name for name, age in _AGE_OF.items()}
 _NAMED_BY_USERS = ("metrics", "numbers")
+_HIGHEST = 1e300
+"""Larger numbers overflow in sums and differences."""
 T = TypeVar("T")
 
 
@@ -97,7 +102,7 @@ def report_to_text(report: Report, now: Instant) -> str:
         body["own"] = report.own
     if report.leaving:
         body["leaving"] = True
-    return to_json(body)
+    return to_json(_finite(body))
 
 
 def report_from_text(text: str, now: Instant) -> Report:
@@ -108,7 +113,9 @@ def report_from_text(text: str, now: Instant) -> Report:
     for key in ("startups", "events"):
         if isinstance(body.get(key), list):
             body[key] = [timed(item, now) for item in body[key]]
-    return checked(_REPORT, body, "a report")
+    report = checked(_REPORT, body, "a report")
+    check_sizes(report.instances)
+    return report
 
 
 def reply_to_text(reply: Reply) -> str:
@@ -130,8 +137,13 @@ def message_body(text: str, what: str) -> dict[str, Any]:
         raise InputError(f"{what} has {len(text)} characters; at most {LONGEST_TEXT} are read.")
     try:
         body = from_json(text)
+        problem = _unusable_number(body)
     except JournalError as error:
         raise InputError(f"{what} is not JSON: {error}") from error
+    except RecursionError:
+        raise InputError(f"{what} is nested too deeply.") from None
+    if problem:
+        raise InputError(f"{what} is not usable: {problem}; a finite number is needed.")
     if not isinstance(body, dict):
         raise InputError(f"{what} is {type(body).__name__}; an object is needed.")
     version = body.pop("version", None)
@@ -148,6 +160,34 @@ def checked(adapter: TypeAdapter[T], body: dict[str, Any], what: str) -> T:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise InputError(f"{what} is not usable: {where}: {first['msg'].lower()}, found {first['input']!r}.") from error
+
+
+def _unusable_number(value: JSON, where: str = "") -> str:
+    """Return the first number that is not finite, with its place; empty where all are."""
+    if isinstance(value, Mapping):
+        parts = value.items()
+    elif isinstance(value, list):
+        parts = enumerate(value)  # type: ignore[assignment]  # places instead of keys
+    else:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return f"{where} is {value!s:.40}" if is_number and not -_HIGHEST < value < _HIGHEST else ""
+    return next((found for key, part in parts if (found := _unusable_number(part, f"{where}.{key}".lstrip(".")))), "")
+
+
+def _finite(value: JSON) -> JSON:
+    """Replace numbers that are not finite by ``None``: nothing is known there."""
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def check_sizes(instances: Instances) -> None:
+    """Refuse sizes that no job has."""
+    for count in (instances.planned, instances.requested, instances.ready):
+        if not 0 <= count <= MOST_INSTANCES:
+            raise InputError(f"{count} instances are not possible; 0 to {MOST_INSTANCES:,} are.")
 
 
 def _aged(value: JSON, now: Instant) -> JSON:

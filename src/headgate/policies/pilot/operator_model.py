@@ -54,6 +54,8 @@ class OperatorModel:
     last_sample: Sample | None = None
     last_sample_s: Instant = -math.inf
     _counted: float = 0.0
+    _is_counted: bool = False
+    """Whether the engine counts what arrives."""
 
     @property
     def is_young(self) -> bool:
@@ -193,9 +195,10 @@ class OperatorModel:
     def _arrived(self, sample: Sample) -> float | None:
         """Return the counter of arrived records, integrated from rates if the engine does not count."""
         if sample.arrived is not None:
+            self._is_counted = True
             return float(sample.arrived)
-        if sample.input_rate_per_s is None:
-            return None
+        if sample.input_rate_per_s is None or self._is_counted:
+            return None  # A counter that is missing once must not be mixed with integrated rates.
         if math.isfinite(self.last_sample_s):
             self._counted += float(sample.input_rate_per_s) * (sample.at_s - self.last_sample_s)
         return self._counted
