@@ -199,3 +199,15 @@ def test_an_impossible_service_rate_is_refused(
     monkeypatch.chdir(tmp_path)
     Path("mst.json").write_text("{}")
     assert message in refused(*SIMULATE, *arguments)
+
+
+def test_totals_are_of_the_whole_run_and_not_of_the_last_day(tmp_path: Path) -> None:
+    # All late records come on the first of three days.
+    load = ("--workload", "spike:base=1,peak=40,at=0s,width=3h", "--service-rate", "10", "--max", "2")
+    day = ("--seconds", "3d", "--interval", "10m", "--price", "0.5", "--policy", "static", "--start", "2")
+    journal = tmp_path / "run.sqlite"
+    printed = headgate("simulate", *load, *day, "--set", "instances=2", "--journal", str(journal)).stdout
+    for text in (printed, headgate("explain", str(journal)).stdout):
+        assert "in 3d 65.1 % of 680,400 records" in text
+        assert "Cost: 72 in 3d; 24 in the last day." in text
+        assert "Error budget: 0 % of the last day spent" in text

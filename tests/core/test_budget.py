@@ -188,7 +188,7 @@ def test_a_budget_goes_on_after_a_restart_with_what_it_had_counted() -> None:
         whole.observe(reading)
     for reading in readings[:60]:
         first.observe(reading)
-    again.restore(json.loads(json.dumps(first.to_json())))
+    again.restore(json.loads(json.dumps(first.to_json())), is_same_run=True)
     # What the journal recalls was counted already, but for what came after the last save.
     for reading in readings[50:]:
         again.observe(reading)

@@ -56,7 +56,7 @@ def test_what_was_spent_is_known_after_a_restart_and_counted_once() -> None:
     whole = observed(SpendingKeeper({"job": 1.0}), 4, job=Instances(2, 2, 2))
     first = observed(SpendingKeeper({"job": 1.0}), 2, job=Instances(2, 2, 2))
     again = SpendingKeeper({"job": 1.0})
-    again.restore(json.loads(json.dumps(first.to_json())))
+    again.restore(json.loads(json.dumps(first.to_json())), is_same_run=True)
     for minute in range(90, 241):
         again.observe(observation(60.0 * minute))
     assert again.spending(4 * HOUR_S) == whole.spending(4 * HOUR_S)

@@ -242,7 +242,10 @@ def counted(minutes: int, late_per_minute: float) -> list[Observation]:
 def test_what_is_spent_of_the_error_budget_is_drawn_and_written(target: Path) -> None:
     hourly = parse_objective("latency p90 < 10s per 1h")
     page = page_of(target, observations=counted(60, 45), objective=hourly)
-    for part in ("Error budget 75% spent", "900 records left; burning at 0.75 × over 2m 30s and 0.75 × over 12.5s"):
+    for part in (
+        "Error budget 75 % of the last 1h spent",
+        "900 records left; burning at 0.75 × over 2m 30s and 0.75 × over 12.5s",
+    ):
         assert part in page.text
     drawn = json.loads(page.figures)[0]
     spent = trace(drawn, "budget spent")
@@ -267,8 +270,8 @@ def test_where_nothing_was_counted_there_is_no_budget_to_show(target: Path) -> N
     ("objective", "cost"),
     [
         ("latency p95 < 10s", None),
-        ("latency p95 < 10s, price 0.5", "Cost 1 24 per day at this pace"),
-        ("latency p95 < 10s, cost < 12 per day, price 0.5", "Cost 1 24 per day at this pace, the limit is 12"),
+        ("latency p95 < 10s, price 0.5", "Cost 1 in 1h; 24 per day at this pace"),
+        ("latency p95 < 10s, cost < 12 per day, price 0.5", "Cost 1 in 1h; 24 per day at this pace, the limit is 12"),
     ],
 )
 def test_the_cost_of_a_priced_run_is_shown(target: Path, objective: str, cost: str | None) -> None:

@@ -11,7 +11,7 @@ from headgate.cli.live_view import LiveView, RunHeading, change_lines, event_lin
 from headgate.core.budget import Budget
 from headgate.core.types import Decision, Event, Observation, Verdict
 from headgate.core.units import format_duration, plain
-from headgate.journal.findings import money, pace_in_words
+from headgate.journal.findings import money, pace_in_words, spent_in_words, total_spent
 from headgate.runtime.summary import RunRecord
 
 
@@ -69,9 +69,9 @@ class LiveJobView(LiveView):
             )
         ]
         if (budget := self._budget()) is not None:
-            parts.append(f"budget {plain(100 * budget.spent)} % spent")
+            parts.append(f"budget {spent_in_words(budget)}")
         if (spending := self._record.standing().spending) is not None:
-            parts.append(f"cost {money(spending.spent)}")
+            parts.append(f"cost {money(total_spent(spending)[0])}")
         parts += [f"{name} {text}" for name, (text, _) in self._counts.items()]
         why = f"; {verdict.current} → {verdict.target}: {verdict.reason}" if verdict.change else ""
         self._print(f"{', '.join(parts)}{why}", since=f"+{at_s:.0f}s")
@@ -113,12 +113,12 @@ class LiveJobView(LiveView):
         ):
             yield name, f"[bold {style}]{text}", f"[{style}]{sparkline([point[key] for point in series], width)}"
         if (budget := self._budget()) is not None:
-            style = "red" if budget.spent > 1 else "cyan"
+            style = "red" if budget.is_exceeded else "cyan"
             burn = "" if budget.burn_short is None else f", burn {plain(budget.burn_short)} ×"
-            text = f"{plain(100 * budget.spent)} % spent{burn}"
+            text = f"{spent_in_words(budget)}{burn}"
             yield "budget", f"[bold {style}]{text}", f"[{style}]{sparkline(self._spent, width)}"
         if (spending := self._record.standing().spending) is not None:
-            yield "cost", f"[bold]{money(spending.spent)}", pace_in_words(spending)
+            yield "cost", f"[bold]{money(total_spent(spending)[0])}", pace_in_words(spending)
         for name, (text, more) in self._counts.items():
             yield name, f"[bold]{text}", f"[dim]{more}"
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TypeAlias
 
@@ -121,6 +121,20 @@ Missing: TypeAlias = Callable[[Sample, Sample], tuple[float, float] | None]
 
 
 @dataclass(frozen=True, slots=True)
+class RunCounts:
+    """What was counted since a run began."""
+
+    counted: float
+    missed: float
+    covered_s: float
+
+    @property
+    def missed_share(self) -> float | None:
+        """The share that missed the objective; ``None`` before there was anything to miss it."""
+        return self.missed / self.counted if self.counted > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
 class Budget:
     """An error budget as it stands. It is counted in records or in seconds, as the objective is."""
 
@@ -134,6 +148,8 @@ class Budget:
     burn_long: float | None
     burn_short: float | None
     """How many times faster than allowed the budget is being spent; ``None`` when nothing is known of the window."""
+    run: RunCounts | None = None
+    """The counts of the whole run, however long; ``None`` where they were not saved."""
 
     @property
     def long_s(self) -> float:
@@ -147,6 +163,20 @@ class Budget:
     def missed_share(self) -> float | None:
         """The share that missed the objective; ``None`` before there was anything to miss it."""
         return self.missed / self.counted if self.counted > 0 else None
+
+    @property
+    def is_young(self) -> bool:
+        """Whether less than a period is known, so that the size of its budget is a guess."""
+        return self.covered_s < 0.999 * self.slo.period_s
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether more was missed than allowed: of the budget of a period, or of what is known of a young one."""
+        if self.is_young:
+            return self.missed > self.slo.allowed_share * (
+                self.counted if self.slo.by is By.RECORDS else self.covered_s
+            )
+        return self.spent > 1
 
     @property
     def total(self) -> float:
@@ -180,6 +210,7 @@ class Budget:
             "total": self.total,
             "spent": self.spent,
             "left": self.left,
+            "run": None if self.run is None else asdict(self.run),
             "burn": [
                 {"over_s": self.long_s, "rate": self.burn_long},
                 {"over_s": self.short_s, "rate": self.burn_short},
@@ -195,6 +226,8 @@ class BudgetKeeper:
         self._missing = missing_by(slo)
         self._sums = RollingSums(slo.period_s, columns=3)
         """Counted, missed, and seconds that are known."""
+        self._run: list[float] | None = [0.0, 0.0, 0.0]
+        """The same of the whole run."""
         self._before: Sample | None = None
         self._until_s = -math.inf
         """Everything up to here is counted."""
@@ -212,11 +245,16 @@ class BudgetKeeper:
         found = None if before is None else self._missing(before, sample)
         self._until_s = sample.at_s
         if before is not None and found is not None:
-            self._sums.add(before.at_s, sample.at_s, (*found, sample.at_s - before.at_s))
+            self._add(before.at_s, sample.at_s, (*found, sample.at_s - before.at_s))
         elif self._missing is _late_records:
             arrived = max(0.0, float(sample.backlog or 0.0) - self._waiting)
-            self._sums.add(sample.at_s, sample.at_s, (arrived, 0.0, 0.0))
+            self._add(sample.at_s, sample.at_s, (arrived, 0.0, 0.0))
         self._waiting = self._waiting if sample.backlog is None else float(sample.backlog)
+
+    def _add(self, from_s: Instant, to_s: Instant, amounts: tuple[float, float, float]) -> None:
+        self._sums.add(from_s, to_s, amounts)
+        if self._run is not None:
+            self._run = [total + amount for total, amount in zip(self._run, amounts, strict=True)]
 
     def budget(self, now_s: Instant) -> Budget | None:
         """How the budget stands; ``None`` when nothing of the last period is known."""
@@ -224,24 +262,34 @@ class BudgetKeeper:
         counted, missed, covered_s = self._sums.over(period_s, now_s)
         if covered_s <= 0:
             return None
-        burns = []
-        for share in (LONG_SHARE, SHORT_SHARE):
+
+        def burn(share: float) -> float | None:
             of_window, missed_of_window, known_s = self._sums.over(period_s * share, now_s)
-            burns.append(_burn(of_window, missed_of_window, allowed) if known_s > 0 else None)
+            return _burn(of_window, missed_of_window, allowed) if known_s > 0 else None
+
         # One that waited while counters were started anew may have been counted as late by both.
-        return Budget(self.slo, counted, min(missed, counted), covered_s, *burns)
+        run = None if self._run is None else RunCounts(self._run[0], min(self._run[1], self._run[0]), self._run[2])
+        return Budget(self.slo, counted, min(missed, counted), covered_s, burn(LONG_SHARE), burn(SHORT_SHARE), run)
 
     def to_json(self) -> dict[str, JSON]:
         return {
             "slo": str(self.slo),
             "until_s": self._until_s,
             "waiting": self._waiting,
+            "run": self._run,
             "buckets": self._sums.to_json(),
         }
 
-    def restore(self, saved: Mapping[str, JSON]) -> None:
-        """Go on with what was counted before; for another objective, or if it is damaged, a ``StateError``."""
+    def restore(self, saved: Mapping[str, JSON], *, is_same_run: bool = False) -> None:
+        """Go on with what was counted before; for another objective, or if it is damaged, a ``StateError``.
+
+        The counts of the run go on only within it.
+        """
         try:
+            run = saved.get("run")
+            run = None if run is None else [float(amount) for amount in run]
+            if run is not None and (len(run) != 3 or not all(map(math.isfinite, run))):
+                raise ValueError(f"counts of a run {run}")
             until_s, waiting = float(saved["until_s"]), float(saved.get("waiting", 0.0))
             if not (until_s < math.inf and 0 <= waiting < math.inf):
                 raise ValueError(f"counted until {until_s}, with {waiting} records waiting")
@@ -254,6 +302,8 @@ class BudgetKeeper:
             raise StateError(f"the saved budget is damaged: {error!r}.") from error
         # The next reading may be of another engine, whose counters have another start.
         self._until_s, self._waiting, self._before = until_s, waiting, None
+        if is_same_run:
+            self._run = run
 
 
 def _burn(counted: float, missed: float, allowed: float) -> float:

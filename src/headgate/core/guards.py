@@ -20,9 +20,10 @@ from types import MappingProxyType
 from typing import ClassVar, TypeAlias
 
 from headgate.core.errors import InputError
+from headgate.core.objective import Objective
 from headgate.core.step import EachOperator
 from headgate.core.types import Decision, GuardNote, Instant, Verdict
-from headgate.core.units import format_duration
+from headgate.core.units import format_duration, instances_in_words
 from headgate.core.window import SizeChange, Window
 
 OwnBounds: TypeAlias = Mapping[str, tuple[int, int]]
@@ -32,12 +33,14 @@ _NONE_OWN: OwnBounds = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Bounds(EachOperator):
-    """Never fewer than the minimum, never more than the maximum."""
+    """Never fewer than the minimum, never more than the maximum, and a note where the maximum is not enough."""
 
     name: ClassVar[str] = "bounds"
     min_instances: int
     max_instances: int
     own: OwnBounds = field(default_factory=lambda: _NONE_OWN)
+    objective: Objective | None = None
+    """Tells whether the maximum is enough."""
 
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
         lowest, highest = self.own.get(verdict.operator, (self.min_instances, self.max_instances))
@@ -45,7 +48,25 @@ class Bounds(EachOperator):
             return lowest, f"at least {lowest} instances"
         if verdict.target > highest:
             return highest, f"at most {highest} instances"
+        if verdict.target == verdict.current == highest and self._is_violated(window, verdict.operator):
+            return highest, f"the maximum of {instances_in_words(highest)} is not enough"
         return verdict.target, ""
+
+    def _is_violated(self, window: Window, operator: str) -> bool:
+        sample = window.sample(operator) if self.objective is not None else None
+        if self.objective is None or sample is None:
+            return False
+        return bool(self.objective.slo_of(operator).violated_by(sample))
+
+
+def is_capped(verdict: Verdict) -> bool:
+    """Return whether an operator has its maximum, and that is not enough."""
+    highest = verdict.target
+    return any(
+        note.guard == Bounds.name and note.after == highest and (note.before > highest or bool(note.why))
+        for note in verdict.notes
+        if note.before >= note.after
+    )
 
 
 @dataclass(frozen=True, slots=True)

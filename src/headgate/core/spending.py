@@ -38,6 +38,10 @@ class Spending:
     per_hour: float
     """What an hour costs at the size that the job has now."""
     limit: CostLimit | None = None
+    run_spent: float | None = None
+    """What the whole run has cost, however long; ``None`` where that was not saved."""
+    run_s: float = 0.0
+    """How much of the run is known."""
 
     @property
     def projected(self) -> float | None:
@@ -60,6 +64,8 @@ class Spending:
             "projected": self.projected,
             "limit": None if self.limit is None else self.limit.amount,
             "left": self.left,
+            "run_spent": self.run_spent,
+            "run_s": self.run_s,
         }
 
 
@@ -75,6 +81,8 @@ class SpendingKeeper:
         self._before_s: Instant | None = None
         self._until_s = float("-inf")
         self._per_hour = 0.0
+        self._run: tuple[float | None, float] = (0.0, 0.0)
+        """Money, and seconds that are known, of the whole run."""
 
     def observe(self, observation: Observation) -> None:
         """Count what the instances cost since the observation before."""
@@ -92,7 +100,10 @@ class SpendingKeeper:
         self._until_s = at_s
         if before_s is not None:
             elapsed_s = at_s - before_s
-            self._sums.add(before_s, at_s, (self._per_hour * elapsed_s / HOUR_S, elapsed_s))
+            cost = self._per_hour * elapsed_s / HOUR_S
+            self._sums.add(before_s, at_s, (cost, elapsed_s))
+            spent, known_s = self._run
+            self._run = (None if spent is None else spent + cost, known_s + elapsed_s)
 
     def spent(self, span_s: float, now_s: Instant) -> tuple[float, float]:
         """What was spent in the last ``span_s`` seconds, and how many of these are known."""
@@ -101,25 +112,33 @@ class SpendingKeeper:
 
     def spending(self, now_s: Instant) -> Spending:
         money, known_s = self.spent(self._sums.period_s, now_s)
-        return Spending(money, known_s, self._sums.period_s, self._per_hour, self.limit)
+        return Spending(money, known_s, self._sums.period_s, self._per_hour, self.limit, *self._run)
 
     def to_json(self) -> dict[str, JSON]:
         return {
             "period_s": self._sums.period_s,
             "until_s": self._until_s,
             "per_hour": self._per_hour,
+            "run": list(self._run),
             "buckets": self._sums.to_json(),
         }
 
-    def restore(self, saved: Mapping[str, JSON]) -> None:
-        """Go on with what was counted before; for another period, or if it is damaged, a ``StateError``."""
+    def restore(self, saved: Mapping[str, JSON], *, is_same_run: bool = False) -> None:
+        """Go on with what was counted before; for another period, or if it is damaged, a ``StateError``.
+
+        What the run has cost goes on only within it.
+        """
         try:
             if saved["period_s"] != self._sums.period_s:
                 raise StateError(
                     f"the saved spending is over {saved['period_s']:g} s; the period is {self._sums.period_s:g} s now."
                 )
             until_s, per_hour = float(saved["until_s"]), float(saved["per_hour"])
+            run_spent, run_s = saved.get("run", (None, 0.0))
+            run = (None if run_spent is None else float(run_spent), float(run_s))
             self._sums.restore(saved["buckets"])
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"the saved spending is damaged: {error!r}.") from error
         self._until_s, self._per_hour, self._before_s = until_s, per_hour, None
+        if is_same_run:
+            self._run = run

@@ -39,14 +39,14 @@ def saved_standing(saved: Mapping[str, JSON], objective: Objective) -> Standing:
     try:
         for operator, state in saved["budgets"].items():
             keeper = BudgetKeeper(parse_slo(state["slo"]))
-            keeper.restore(state)
+            keeper.restore(state, is_same_run=True)
             budget = keeper.budget(float(state["until_s"]))
             if budget is not None:
                 budgets[operator] = budget
         spending = None
         if (state := saved.get("spending")) is not None:
             purse = SpendingKeeper({}, objective.cost)
-            purse.restore(state)
+            purse.restore(state, is_same_run=True)
             spending = purse.spending(float(state["until_s"]))
     except (AttributeError, KeyError, StateError, TypeError, ValueError) as error:
         raise JournalError(f"the budget in the journal is damaged: {error}") from error
@@ -143,24 +143,55 @@ def _bound(seconds: float) -> str:
 
 
 def delivered_in_words(budget: Budget) -> str:
-    """Describe what was delivered so far."""
-    if budget.missed_share is None:
-        return f"nothing arrived in the {format_duration(budget.covered_s)} that are known"
-    counted = f"{budget.counted:,.0f} records" if budget.slo.by is By.RECORDS else "the time"
-    return f"so far {_percent(budget.missed_share)} of {counted}, over {format_duration(budget.covered_s)}"
+    """Describe what was delivered in the whole run, or in the last period where only that is known."""
+    found = budget if budget.run is None else budget.run
+    span = format_duration(found.covered_s)
+    if found.missed_share is None:
+        return f"nothing arrived in the {span} that are known"
+    counted = f"{found.counted:,.0f} records" if budget.slo.by is By.RECORDS else "the time"
+    when = f"in {span}" if budget.run is not None or budget.is_young else f"in the last {span}"
+    return f"{when} {_percent(found.missed_share)} of {counted}"
 
 
 def budget_in_words(budget: Budget) -> str:
     """Describe how much is spent and left, and the burn rate."""
-    per = "a day" if budget.slo.period_s == DAY_S else exact_duration(budget.slo.period_s)
-    return f"{_percent(budget.spent)} of that of {per} spent, {left_in_words(budget)}; {burn_in_words(budget)}"
+    return f"{spent_in_words(budget)}, {left_in_words(budget)}; {burn_in_words(budget)}"
+
+
+def spent_in_words(budget: Budget) -> str:
+    """Describe how much of the budget is spent; of a young one, whose size is not known yet, what was missed so far.
+
+    >>> spent_in_words(Budget(LatencySlo(10.0), 1000.0, 300.0, 3600.0, None, None))
+    '30 % late so far'
+    >>> spent_in_words(Budget(LatencySlo(10.0), 1000.0, 25.0, 86400.0, None, None))
+    '50 % of the last day spent'
+    """
+    if not budget.is_young:
+        return f"{_percent(budget.spent)} of the last {_period(budget.slo)} spent"
+    missed = (
+        "slow"
+        if isinstance(budget.slo, SlowShareSlo)
+        else "behind"
+        if isinstance(budget.slo, ThroughputSlo)
+        else "late"
+    )
+    return f"{_percent(budget.missed_share or 0.0)} {missed} so far"
+
+
+def _period(slo: Slo) -> str:
+    return "day" if slo.period_s == DAY_S else exact_duration(slo.period_s)
 
 
 def left_in_words(budget: Budget) -> str:
-    """
+    """Describe what may still be missed; of a young budget, what share is allowed.
+
     >>> left_in_words(Budget(LatencySlo(10.0), 1000.0, 90.0, 86400.0, 1.8, 1.8))
     '40 records too many'
+    >>> left_in_words(Budget(LatencySlo(10.0), 1000.0, 90.0, 3600.0, 1.8, 1.8))
+    '5 % allowed'
     """
+    if budget.is_young:
+        return f"{_percent(budget.slo.allowed_share)} allowed"
     amount = abs(budget.left)
     text = f"{amount:,.0f} records" if budget.slo.by is By.RECORDS else format_duration(amount)
     return f"{text} {'left' if budget.left >= 0 else 'too many'}"
@@ -178,21 +209,33 @@ def burn_in_words(budget: Budget) -> str:
 
 
 def spending_in_words(spending: Spending) -> str:
-    """Describe the cost so far, its projection for the period, and the limit.
+    """Describe the cost of the run, that of the last period or its projection, and the limit.
 
     >>> from headgate.core.objective import CostLimit
-    >>> spending_in_words(Spending(3.0, 21600.0, 86400.0, 0.5, CostLimit(10.0)))
-    '3 so far; 12 per day at this pace, the limit is 10'
+    >>> spending_in_words(Spending(3.0, 21600.0, 86400.0, 0.5, CostLimit(10.0), 3.0, 21600.0))
+    '3 in 6h; 12 per day at this pace, the limit is 10'
+    >>> spending_in_words(Spending(12.0, 86400.0, 86400.0, 0.5, None, 84.0, 7 * 86400.0))
+    '84 in 7d; 12 in the last day'
     """
-    parts = [f"{money(spending.spent)} so far", pace_in_words(spending)]
+    amount, span_s = total_spent(spending)
+    parts = [f"{money(amount)} in {format_duration(span_s)}", pace_in_words(spending)]
     return "; ".join(part for part in parts if part)
 
 
+def total_spent(spending: Spending) -> tuple[float, float]:
+    """Return what the run has cost and over how many seconds; those of the last period where only they are known."""
+    if spending.run_spent is None:
+        return spending.spent, spending.covered_s
+    return spending.run_spent, spending.run_s
+
+
 def pace_in_words(spending: Spending) -> str:
-    """Describe the projected cost of the period, and the limit."""
+    """Describe the cost of the last period, or its projection while it is not over, and the limit."""
     period = "day" if spending.period_s == DAY_S else exact_duration(spending.period_s)
     parts = []
-    if spending.projected is not None:
+    if spending.covered_s >= 0.999 * spending.period_s:
+        parts.append(f"{money(spending.spent)} in the last {period}")
+    elif spending.projected is not None:
         parts.append(f"{money(spending.projected)} per {period} at this pace")
     if spending.limit is not None:
         parts.append(f"the limit is {exact_number(spending.limit.amount)}")

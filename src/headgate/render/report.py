@@ -13,7 +13,16 @@ from headgate.core.objective import LatencySlo, Objective
 from headgate.core.spending import Spending
 from headgate.core.types import Decision, Event, Instant, Observation, Receipt
 from headgate.core.units import format_duration, plain
-from headgate.journal.findings import Standing, burn_in_words, left_in_words, money, pace_in_words, replayed_standing
+from headgate.journal.findings import (
+    Standing,
+    burn_in_words,
+    left_in_words,
+    money,
+    pace_in_words,
+    replayed_standing,
+    spent_in_words,
+    total_spent,
+)
 from headgate.render.figures import KEY, figure
 from headgate.render.page import write_page
 from headgate.render.story import Hold, Item, Row, coverage, coverage_in_words, row_of, story_of
@@ -118,9 +127,9 @@ def _spent(standing: Standing) -> list[tuple[str, str, str, str]]:
     return [
         (
             f"Error budget{f' of {operator}' if named else ''}",
-            f"{plain(100 * budget.spent)}% spent",
+            spent_in_words(budget),
             f"{left_in_words(budget)}; {burn_in_words(budget)}",
-            "bad" if budget.spent > 1 else "",
+            "bad" if budget.is_exceeded else "",
         )
         for operator, budget in standing.budgets.items()
     ]
@@ -130,7 +139,9 @@ def _paid(spending: Spending | None) -> list[tuple[str, str, str, str]]:
     if spending is None:
         return []
     is_over = spending.limit is not None and (spending.projected or 0.0) > spending.limit.amount
-    return [("Cost", money(spending.spent), pace_in_words(spending), "bad" if is_over else "")]
+    amount, span_s = total_spent(spending)
+    more = "; ".join(part for part in (f"in {format_duration(span_s)}", pace_in_words(spending)) if part)
+    return [("Cost", money(amount), more, "bad" if is_over else "")]
 
 
 def _rest(share_pct: float | None) -> float | None:

@@ -94,7 +94,7 @@ class GuardSettings(Settings):
         allowed = {name: sizing.allowed for name, sizing in topology.sizing.items() if sizing.allowed is not None}
         grouped = any(sizing.group is not None for sizing in topology.sizing.values())
         guards: tuple[Guard | None, ...] = (
-            Bounds(lowest, highest, own),
+            Bounds(lowest, highest, own, objective),
             Useful(),
             None
             if self.strategy is StrategyKind.AS_PROPOSED
