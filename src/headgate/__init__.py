@@ -25,8 +25,9 @@ if TYPE_CHECKING:
         parse_objective,
     )
     from headgate.engines.spark.query_plan import Plan
+    from headgate.lab.explain import explain
     from headgate.local.kafka import LocalKafka
-    from headgate.render.explanation import Explanation, explain
+    from headgate.render.explanation import Explanation
     from headgate.runtime.autoscaler import Autoscaler, autoscale, autoscale_engine
     from headgate.runtime.managed.failures import Restarts
     from headgate.runtime.managed.run import ManagedRun, run
@@ -82,7 +83,7 @@ _HOMES = {
     "ThroughputSlo": "headgate.core.objective",
     "autoscale": "headgate.runtime.autoscaler",
     "autoscale_engine": "headgate.runtime.autoscaler",
-    "explain": "headgate.render.explanation",
+    "explain": "headgate.lab.explain",
     "join": "headgate.agent.join",
     "parse_objective": "headgate.core.objective",
     "parse_workload": "headgate.workloads.parse",

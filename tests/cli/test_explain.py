@@ -371,7 +371,13 @@ def test_a_report_is_made_from_a_journal(path: Path, tmp_path: Path) -> None:
     target = tmp_path / "run.html"
     assert headgate("report", str(path), "--html", str(target)).stdout == f"report: {target}\n"
     page = target.read_text()
-    for text in ("reactive on job", "Run 1 of journal run.sqlite, engine simulated", "observe-failed", "1 → 3"):
+    for text in (
+        "<h1>job</h1>",
+        "policy reactive",
+        "Run 1 of journal run.sqlite, engine simulated",
+        "observe-failed",
+        "1 → 3",
+    ):
         assert text in page
 
 

@@ -43,7 +43,9 @@ def test_how_fast_it_burns_is_in_view() -> None:
     assert "spent, burn 0.4 ×" in shown("latency p95 < 10s per 1h", terminal=True)
 
 
-@pytest.mark.parametrize(("terminal", "text"), [(True, "cost 1 24 per day at this pace"), (False, "spent, cost 1")])
+@pytest.mark.parametrize(
+    ("terminal", "text"), [(True, "cost 1 24 per day at this pace"), (False, "budget 2 % missed, cost 1")]
+)
 def test_what_a_priced_job_costs_is_in_view(terminal: bool, text: str) -> None:
     assert text in " ".join(shown("latency p95 < 10s, price 0.5", terminal=terminal).split())
     assert "cost" not in shown("latency p95 < 10s", terminal=terminal)

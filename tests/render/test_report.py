@@ -20,6 +20,7 @@ from headgate.render.figures import TimeUnit, figure, peaks
 from headgate.render.page import require_plotly, write_page
 from headgate.render.plots import ALL_PCT, Candlestick, Plot, candlestick_plot, error_bars
 from headgate.render.report import MAX_ROWS, write_report
+from headgate.render.verdict import FixedSizes
 from headgate.runtime.summary import Summary
 from tests.journal.entries import decision, event, observation, receipt
 
@@ -105,7 +106,7 @@ def test_a_percentile_is_judged_by_records(target: Path, objective: str, verdict
 
 
 def test_figures_that_are_not_known_are_not_made_up(target: Path) -> None:
-    assert "Objective met – " in page_of(target, summary=UNKNOWN, comparison={"2 instances": UNKNOWN}).text
+    assert "Objective met – " in page_of(target, summary=UNKNOWN, fixed=FixedSizes({2: UNKNOWN})).text
 
 
 def test_it_shows_what_was_decided_and_why(target: Path) -> None:
@@ -113,28 +114,35 @@ def test_it_shows_what_was_decided_and_why(target: Path) -> None:
     story = text[text.index("What was decided") :]
     for part in (
         "5s observe-failed",
-        "10s 1 → 3 slo-violated at 10 s latency_s 1.5",
+        "10s 1 → 3 slo-violated at 10 s",
         "step-limit made it 3 instead of 9: the test said so",
-        "accepted after 500ms; 3 ready after 20s",
+        "accepted after 500ms; 3 ready after 20s numbers latency_s 1.5",
     ):
         assert part in story
     assert "steady" not in story
 
 
-@pytest.mark.parametrize(
-    ("comparison", "sentence"),
-    [
-        (
-            {"3 instances": Summary(0.0, 0.0, 100.0, 3.0, 13500.0, 0, 0.0, 1.0, 1.0, 1.0)},
-            "is 3 instances, with 50% more",
-        ),
-        ({"1 instance": Summary(90.0, 90.0, 10.0, 1.0, 3600.0, 0, 9.0, 1.0, 1.0, 1.0)}, "None of these sizes"),
-    ],
-)
-def test_it_compares_with_fixed_sizes(target: Path, comparison: dict[str, Summary], sentence: str) -> None:
-    text = page_of(target, comparison=comparison).text
-    assert sentence in text
-    assert f"{next(iter(comparison))} " in text[text.index("this run") :]
+def test_every_fixed_size_is_listed_with_its_cost_and_the_cheapest_that_meets_the_objective_is_named(
+    target: Path,
+) -> None:
+    sizes = {
+        1: Summary(90.0, 90.0, 10.0, 1.0, 3600.0, 0, 9.0, 1.0, 1.0, 1.0, 0.5),
+        2: Summary(3.0, 4.0, 98.0, 2.0, 7200.0, 0, 9.0, 1.0, 1.0, 1.0, 1.0),
+        3: Summary(0.0, 0.0, 100.0, 3.0, 10800.0, 0, 0.0, 1.0, 1.0, 1.0, 1.5),
+    }
+    text = page_of(target, fixed=FixedSizes(sizes)).text
+    headline = "The cheapest fixed size that would have met it is 2 instances: a cost of 1, 20% less than this run"
+    assert text.count(headline) == 2, "in the verdict and above the table"
+    table = text[text.index("Against fixed sizes") :]
+    for row in ("this run met 2.2%", "1 instance not met 90.0%", "2 instances met 4.0%", "3 instances met 0.0%"):
+        assert row in table
+    assert "1.50 1 20% less" not in table
+    assert "3.00 1.5 20% more" in table
+
+
+def test_no_fixed_size_is_recommended_that_misses_the_objective(target: Path) -> None:
+    sizes = {4: Summary(90.0, 90.0, 10.0, 4.0, 3600.0, 0, 9.0, 1.0, 1.0, 1.0)}
+    assert "No fixed size up to 4 instances would have met it" in page_of(target, fixed=FixedSizes(sizes)).text
 
 
 def test_a_run_without_anything_in_it_still_has_a_report(target: Path) -> None:
@@ -161,7 +169,7 @@ def test_any_text_is_shown_as_text(target: Path) -> None:
         observations=[seen, other],
         decisions=[Decision(0.0, EVIL, {EVIL: verdict})],
         events=[event(0, EVIL)],
-        comparison={EVIL: SUMMARY},
+        fixed=FixedSizes({2: SUMMARY}, how=EVIL),
         notes=[EVIL],
     )
     assert page.text.count(EVIL) >= 8

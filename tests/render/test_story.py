@@ -6,17 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.core.types import Answer, Decision, Event, Instances, Observation, Outcome, Receipt, Role
+from headgate.core.types import Answer, Decision, Event, GuardNote, Instances, Observation, Outcome, Receipt, Role
 from headgate.render.story import (
     Advice,
     Hold,
     Item,
     Repeated,
     Resize,
+    RowKind,
     Silence,
     acting_notes,
     effect_in_words,
+    item_to_dict,
     latest,
+    row_of,
     silence_in_words,
     story_of,
 )
@@ -238,3 +241,36 @@ def test_recommendations_that_repeat_each_other_are_one_item() -> None:
         "20-20: steady x1",
         "25-25: 1, 4 recommended x1",
     ]
+
+
+def held(at_s: float, reason: str, note: GuardNote | None = None) -> Decision:
+    verdict = replace(decision(at_s, 4, 4).verdicts["job"], reason=reason, notes=() if note is None else (note,))
+    return replace(decision(at_s), verdicts={"job": verdict})
+
+
+def test_holds_with_different_causes_are_not_merged() -> None:
+    reasons = (
+        "1.54 records/s expected: 4 instances are right",
+        "1,620 records/s expected: 4 instances are right",
+        "2,608 waiting and 120/s arriving: 6 instances are needed, and more than 4 are not allowed",
+        "the size was reduced 2m 20s ago: holding",
+        "the size was reduced 45s ago: holding",
+    )
+    found = story_of([held(float(at_s), reason) for at_s, reason in enumerate(reasons)])
+    assert [(item.at_s, item.count) for item in found if isinstance(item, Hold)] == [(0, 2), (2, 1), (3, 2)]
+
+
+@pytest.mark.parametrize(
+    "note", [GuardNote("bounds", 9, 4, "at most 4 instances"), GuardNote("bounds", 4, 4, "the maximum is not enough")]
+)
+def test_a_maximum_that_is_not_enough_is_a_state_of_its_own(note: GuardNote) -> None:
+    calm, capped = "4 instances are right", "4 instances are right"
+    found = story_of([held(0, calm), held(5, capped, note), held(10, capped, note), held(15, calm)])
+    rows = [row_of(item) for item in found]
+    assert [(row.kind, row.change, row.count) for row in rows] == [
+        (RowKind.HOLD, "hold 4", 1),
+        (RowKind.CAPPED, "capped at 4", 2),
+        (RowKind.HOLD, "hold 4", 1),
+    ]
+    assert note.why in rows[1].notes[0]
+    assert [item_to_dict(item)["kind"] for item in found] == ["hold", "capped", "hold"]

@@ -259,10 +259,19 @@ def test_a_load_is_compared_on_fixed_sizes() -> None:
     # Ten seconds of 10/s, then twenty of 40/s, on instances of 10/s.
     load = Steps([0.0, 10.0, 30.0], [10.0, 40.0], "steps")
     objective = Objective(OBJECTIVE.slo, 1, 8)
-    found = fixed_size_comparison(load, 30.0, (1, 4), objective=objective, service_rate_per_s=10.0, interval_s=5.0)
+    found = fixed_size_comparison(load, 30.0, (1, 4), objective=objective, service_rate_per_s=10.0)
     assert {size: summary.max_backlog for size, summary in found.items()} == {1: 600, 4: 0}
     assert {size: summary.instance_seconds for size, summary in found.items()} == {1: 30, 4: 120}
     assert found[4].slo_violation_pct == 0
+
+
+def test_all_fixed_sizes_are_compared_and_of_very_many_those_around_the_cheapest_that_meets_the_objective() -> None:
+    load = Steps([0.0, 600.0], [1000.0], "steps")
+    few = fixed_size_comparison(load, 600.0, objective=Objective(OBJECTIVE.slo, 2, 9), service_rate_per_s=10.0)
+    many = fixed_size_comparison(load, 600.0, objective=Objective(OBJECTIVE.slo, 1, 500), service_rate_per_s=10.0)
+    assert list(few) == list(range(2, 10))
+    assert {98, 99} <= many.keys(), "the largest that misses it and the smallest that meets it"
+    assert len(many) < 30
 
 
 def test_a_run_may_begin_with_what_another_learned() -> None:

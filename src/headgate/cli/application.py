@@ -24,7 +24,7 @@ from headgate.cli.common import (
     write_json,
 )
 from headgate.cli.interrupts import message_when_stopped
-from headgate.cli.outputs import Outputs, write_live_report
+from headgate.cli.outputs import Outputs, live_fixed_sizes, write_live_report
 from headgate.cli.tables import print_table
 from headgate.core.errors import InputError
 from headgate.core.extras import require
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from headgate.apps.running.plan import ApplicationRunPlan
     from headgate.apps.running.run import RunResult
+    from headgate.render.verdict import FixedSizes
     from headgate.workloads.load import Load
 
 
@@ -141,9 +142,10 @@ def run(  # noqa: PLR0913 - one parameter per option
     console = make_console(stderr=json_file == "-")
     result = _run(plan, console)
     with Outputs() as outputs:
-        outputs.write(_write_report, result)
+        fixed = live_fixed_sizes(result.record, result.record.decisions)
+        outputs.write(_write_report, result, fixed)
         outputs.write(write_json, result.to_json(), json_file)
-        _print(result, plan.folder.report, console)
+        _print(result, fixed, plan.folder.report, console)
     if problems(result):
         raise typer.Exit(1)
 
@@ -309,26 +311,28 @@ def sentences(result: RunResult) -> Iterator[str]:
     yield from problems(result)
 
 
-def _write_report(result: RunResult) -> Path:
+def _write_report(result: RunResult, fixed: FixedSizes) -> Path:
     plan = result.plan
     load = "others" if plan.load is None else f"{plan.load.offered.describe()} at speed {plan.load.speed:g}"
     where = "an embedded source" if result.topic is None else f"topic {result.topic}"
     return write_live_report(
         plan.folder.report,
-        f"{plan.policy} on {plan.application.name}",
+        plan.application.name,
         result.record,
         plan.folder.journal,
-        [f"{plan.application.summary}, from {where}. Load: {load}.", *sentences(result)],
+        [f"{plan.application.summary}, from {where}, scaled by {plan.policy}. Load: {load}.", *sentences(result)],
+        fixed,
     )
 
 
-def _print(result: RunResult, report: Path, console: Console) -> None:
+def _print(result: RunResult, fixed: FixedSizes, report: Path, console: Console) -> None:
     from headgate.cli.run_view import print_run
 
     record, folder = result.record, result.plan.folder
     if record.observations:
         console.print()
-    print_run(record, record.observations[-1].at_s - record.start_s if record.observations else 0.0, console)
+    seconds = record.observations[-1].at_s - record.start_s if record.observations else 0.0
+    print_run(record, seconds, console, fixed, str(folder.journal))
     console.print()
     for sentence in sentences(result):
         console.print(Text(sentence), soft_wrap=True)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from headgate.lab.demo import DemoResult
+    from headgate.render.verdict import FixedSizes
 
 
 def demo(
@@ -67,12 +68,18 @@ def demo(
 def _write_report(result: DemoResult) -> Path:
     return write_live_report(
         result.plan.report,
-        f"{result.plan.policy} on a real Spark job",
+        "headgate-demo",
         result.record,
         result.journal,
-        _notes(result),
-        comparison={f"{size} fixed (simulated)": summary for size, summary in result.comparison.items()},
+        [f"A real Spark job on this machine, scaled by {result.plan.policy}.", *_notes(result)],
+        _fixed(result),
     )
+
+
+def _fixed(result: DemoResult) -> FixedSizes:
+    from headgate.render.verdict import FixedSizes
+
+    return FixedSizes(result.comparison, "simulated under the offered load, with the measured batch times")
 
 
 def _notes(result: DemoResult) -> list[str]:
@@ -97,7 +104,7 @@ def _print(result: DemoResult, report: Path, console: Console) -> None:
 
     record = result.record
     console.print()
-    print_run(record, result.plan.seconds, console)
+    print_run(record, result.plan.seconds, console, _fixed(result), str(result.journal))
     if result.comparison:
         console.print()
         rows = {f"{result.plan.policy} (measured)": record.summary()}

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from headgate.cli import options
-from headgate.cli.common import check_target, option, write_json
-from headgate.core.errors import InputError
-
-if TYPE_CHECKING:
-    from headgate.journal.reader import JournalReader
-    from headgate.render.explanation import JournalRun
-    from headgate.runtime.summary import Summary
+from headgate.cli.common import check_target, option, progress_bar, write_json
 
 
 def explain(
@@ -45,54 +37,34 @@ def explain(
       [cyan]headgate explain run.sqlite --shadows[/cyan]
     """
     from headgate.cli.run_view import print_explanation
-    from headgate.journal.sqlite import SqliteJournal
-    from headgate.render.explanation import explanation_of, pick_run
+    from headgate.lab.explain import explain as explain_journal
 
     check_target(json_file, journal=journal)
-    with closing(SqliteJournal.read(journal)) as reader:
-        picked = pick_run(reader, run, job)
-        explanation = explanation_of(reader, picked, None if whole else last, shadows=shadows)
-        if explanation.shadows:
-            explanation = replace(explanation, what_if=_what_if(reader, picked, explanation.shadows))
+    explanation = explain_journal(journal, run=run, job=job, last=None if whole else last, shadows=shadows)
     if json_file is not None:
         write_json(explanation.to_json(), json_file)
     else:
         print_explanation(explanation)
 
 
-def _what_if(reader: JournalReader, picked: JournalRun, shadows: Iterable[str]) -> Mapping[str, Summary] | str:
-    """Simulate the acting policy and its shadows on a job calibrated to this run; or say why that is not possible."""
-    from headgate.lab.what_if import CandidatePolicy, what_if
-    from headgate.render.explanation import objective_of
-
-    run = picked.run
-    if len(run.operators) > 1:
-        return f"the job has {len(run.operators)} operators; the simulator is calibrated to jobs of one."
-    contenders = [CandidatePolicy(run.policy, run.settings), *(CandidatePolicy(name, {}) for name in shadows)]
-    try:
-        objective = objective_of(run)
-        observations, decisions = reader.observations(run=picked.number), reader.decisions(run=picked.number)
-        operator = run.operators[0]
-        return what_if(observations, contenders, objective, operator, decisions=decisions, seed=run.seed)
-    except InputError as error:
-        return str(error)
-
-
 def report(
     journal: options.Journal,
     html: Annotated[Path, option("FILE", "Where to write the report.", "--html")],
+    price: options.Price = None,
     run: options.Run = None,
     job: options.JobOfJournal = None,
 ) -> None:
     """Write an HTML report of a run in a journal.
 
-    The report has plots, figures, and every decision with its reason, in one file that needs no network. The journal
-    may be in use.
+    The report begins with the verdict: was the objective met, at what cost, which fixed size would have met it, and
+    what limited it. It has plots, figures, and every decision with its reason, in one file that needs no network. The
+    journal may be in use.
 
     [bold]Example[/bold]
       [cyan]headgate report run.sqlite --html run.html[/cyan]
     """
     from headgate.journal.sqlite import SqliteJournal
+    from headgate.lab.what_if import fixed_sizes_of
     from headgate.render import explanation
     from headgate.render.page import require_plotly
     from headgate.render.report import write_report
@@ -111,21 +83,24 @@ def report(
             *explanation.parts_in_words(picked, explanation.newest_parts(observations)),
             *explanation.thinned_in_words(picked, reader.thinned(run=number)),
         ]
-    objective = explanation.objective_of(of_run)
+    objective = explanation.objective_of(of_run).priced(price)
     started = f", started {picked.when(of_run.started_s)}" if picked.is_live else ""
     settings = ", ".join(f"{name}={value}" for name, value in of_run.settings.items())
-    of_job = f", job {of_run.job}" if picked.other_jobs else ""
+    with progress_bar("Comparing with fixed sizes") as progress:
+        fixed = fixed_sizes_of(observations, decisions, objective, of_run.operators, progress)
     write_report(
         html,
-        title=f"{of_run.policy} on {', '.join(of_run.operators)}",
+        title=of_run.job,
         observations=observations,
         decisions=decisions,
         objective=objective,
         summary=summarise(course_of(observations, of_run.operators[0]), decisions, objective, of_run.operators[0]),
         receipts=receipts,
         events=events,
+        fixed=fixed,
+        journal=str(journal),
         notes=[
-            f"Run {number} of journal {journal.name}{of_job}, engine {of_run.engine}{started}.",
+            f"Run {number} of journal {journal.name}, engine {of_run.engine}, policy {of_run.policy}{started}.",
             *([f"Settings: {settings}."] if settings else []),
             *facts,
         ],

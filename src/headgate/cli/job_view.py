@@ -11,7 +11,7 @@ from headgate.cli.live_view import LiveView, RunHeading, change_lines, event_lin
 from headgate.core.budget import Budget
 from headgate.core.types import Decision, Event, Observation, Verdict
 from headgate.core.units import format_duration, plain
-from headgate.journal.findings import money, pace_in_words, spent_in_words, total_spent
+from headgate.journal.findings import money, pace_in_words, total_spent
 from headgate.runtime.summary import RunRecord
 
 
@@ -69,7 +69,7 @@ class LiveJobView(LiveView):
             )
         ]
         if (budget := self._budget()) is not None:
-            parts.append(f"budget {spent_in_words(budget)}")
+            parts.append(f"budget {_spent(budget)}")
         if (spending := self._record.standing().spending) is not None:
             parts.append(f"cost {money(total_spent(spending)[0])}")
         parts += [f"{name} {text}" for name, (text, _) in self._counts.items()]
@@ -115,7 +115,7 @@ class LiveJobView(LiveView):
         if (budget := self._budget()) is not None:
             style = "red" if budget.is_exceeded else "cyan"
             burn = "" if budget.burn_short is None else f", burn {plain(budget.burn_short)} ×"
-            text = f"{spent_in_words(budget)}{burn}"
+            text = f"{_spent(budget)}{burn}"
             yield "budget", f"[bold {style}]{text}", f"[{style}]{sparkline(self._spent, width)}"
         if (spending := self._record.standing().spending) is not None:
             yield "cost", f"[bold]{money(total_spent(spending)[0])}", pace_in_words(spending)
@@ -128,3 +128,12 @@ class LiveJobView(LiveView):
     def _latency_style(self, latency_s: float | None) -> str:
         bound_s = getattr(self._heading.goal.slo, "bound_s", None)
         return "red" if latency_s is not None and bound_s is not None and latency_s >= bound_s else "magenta"
+
+
+def _spent(budget: Budget) -> str:
+    """Return what is spent of a budget; of a young one, whose size is not known yet, the share missed."""
+    return (
+        f"{plain(100 * (budget.missed_share or 0.0))} % missed"
+        if budget.is_young
+        else f"{plain(100 * budget.spent)} % spent"
+    )

@@ -34,6 +34,7 @@ KIND_STYLES = {
     "out": "bold green",
     "in": "bold yellow",
     "stopped": "magenta",
+    "capped": "bold red",
     "advice": "bold cyan",
     "hold": "dim",
     "event": SEVERITY_STYLES[Severity.INFO],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, ParamSpec
 from headgate.core.errors import JournalError, OutputError
 
 if TYPE_CHECKING:
-    from headgate.runtime.summary import RunRecord, Summary
+    from headgate.core.types import Decision
+    from headgate.render.verdict import FixedSizes
+    from headgate.runtime.summary import RunRecord
 
 P = ParamSpec("P")
 
@@ -60,9 +62,12 @@ def write_live_report(
     record: RunRecord,
     journal: Path,
     notes: Sequence[str],
-    comparison: Mapping[str, Summary] | None = None,
+    fixed: FixedSizes | None = None,
 ) -> Path:
-    """Write the report of a live run; decisions, receipts and events are those of the journal's newest run."""
+    """Write the report of a live run; decisions, receipts and events are those of the journal's newest run.
+
+    Without fixed sizes they are simulated under the load of the run.
+    """
     from contextlib import closing
 
     from headgate.journal.sqlite import SqliteJournal
@@ -70,15 +75,24 @@ def write_live_report(
 
     with closing(SqliteJournal.read(journal)) as history:
         number = history.runs()[-1][0]  # A run that was continued has one for each of its starts.
+        decisions = history.decisions(run=number)
         return write_report(
             path,
             title=title,
             observations=record.observations,
-            decisions=history.decisions(run=number),
+            decisions=decisions,
             objective=record.objective,
             summary=record.summary(),
             receipts=history.receipts(run=number),
             events=history.events(run=number),
-            comparison=comparison,
+            fixed=fixed or live_fixed_sizes(record, decisions),
             notes=notes,
+            journal=str(journal),
         )
+
+
+def live_fixed_sizes(record: RunRecord, decisions: Sequence[Decision]) -> FixedSizes:
+    """Simulate fixed sizes under the load that a live run has counted."""
+    from headgate.lab.what_if import fixed_sizes_of
+
+    return fixed_sizes_of(record.observations, decisions, record.objective, (record.operator,))

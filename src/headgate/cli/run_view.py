@@ -14,10 +14,11 @@ from headgate.cli.live_view import KIND_STYLES, sparkline
 from headgate.cli.tables import grid
 from headgate.core.objective import Objective
 from headgate.core.types import JSON, Decision, Observation
-from headgate.core.units import format_duration, plain
+from headgate.core.units import format_duration, format_elapsed, plain
 from headgate.journal.findings import ShadowStory, difference_in_words, standing_in_words, story_in_words
 from headgate.render.explanation import Explanation, JournalRun, local_time
 from headgate.render.story import Advice, Resize, Row, note_in_words, row_of, story_of
+from headgate.render.verdict import FixedSizes, RunVerdict, judge_run
 
 if TYPE_CHECKING:
     from headgate.journal.findings import Standing
@@ -109,15 +110,37 @@ def comparison_table(rows: Mapping[str, Summary]) -> Table:
     return table
 
 
-def print_run(record: RunRecord, seconds: float, console: Console) -> None:
-    """Print plots and figures of a run, its standing, and its changes of size."""
+def print_run(
+    record: RunRecord, seconds: float, console: Console, fixed: FixedSizes | None = None, journal: str = ""
+) -> None:
+    """Print the verdict on a run, its plots and figures, its standing, and its changes of size."""
     if record.observations:
+        print_verdict(
+            judge_run(
+                record.observations,
+                record.decisions,
+                record.objective,
+                record.summary(),
+                fixed=fixed,
+                operators=(record.operator,),
+                journal=journal,
+            ),
+            console,
+        )
         console.print(plots(record.series(), console))
         console.print()
         console.print(figures(record.summary(), record.objective, console))
         print_standing(record.standing(), console)
         print_undecided(record.undecided(), seconds, console)
     print_changes(record.decisions, record.observations, console)
+
+
+def print_verdict(verdict: RunVerdict, console: Console) -> None:
+    """Print the verdict, a sentence a line."""
+    style = {True: "bold green", False: "bold red", None: "bold"}[verdict.is_met]
+    for index, sentence in enumerate(verdict.sentences):
+        console.print(Text(sentence, style="" if index else style))
+    console.print()
 
 
 def print_standing(standing: Standing, console: Console) -> None:
@@ -152,7 +175,7 @@ def print_changes(decisions: Sequence[Decision], observations: Sequence[Observat
         row = row_of(item)
         altered = [f"\n{note_in_words(note)}" for note in item.verdict.notes if note.before != note.after]
         table.add_row(
-            Text(f"+{format_duration(max(0.0, row.at_s - start_s))}", style="dim"),
+            Text(f"+{format_elapsed(max(0.0, row.at_s - start_s))}", style="dim"),
             Text(row.change, style=KIND_STYLES[row.kind]),
             Text.assemble(row.reason, ("".join(altered), "magenta")),
         )
@@ -176,6 +199,7 @@ def print_explanation(explanation: Explanation) -> None:
     picked = explanation.picked
     console.print(Text(f"Run {picked.number}", style="bold"), Text(picked.in_words, style="dim"))
     console.print(_about(picked))
+    print_verdict(explanation.verdict, console)
     for sentence in explanation.sentences:
         console.print(Text(sentence))
     console.print()
@@ -214,7 +238,7 @@ def _story(picked: JournalRun, rows: Sequence[Row], thinned_until_s: float | Non
     table = grid()
     for row in rows:
         clock = [Text(local_time(row.at_s).strftime(clock_format))] if picked.is_live else []
-        since = Text(f"+{format_duration(row.at_s - picked.run.started_s)}", style="dim")
+        since = Text(f"+{format_elapsed(row.at_s - picked.run.started_s)}", style="dim")
         operator = [Text(row.operator, style="cyan")] if len(picked.run.operators) > 1 else []
         repetition = row.repetition(is_thinned=thinned_until_s is not None and row.at_s <= thinned_until_s)
         table.add_row(
@@ -247,7 +271,7 @@ def _print_shadows(shadows: Mapping[str, ShadowStory], picked: JournalRun, last:
         console.print(Text(f"Shadow {story_in_words(name, story)}."))
         table = grid()
         for difference in story.differences[0 if last is None else -last :]:
-            since = Text(f"+{format_duration(difference.at_s - picked.run.started_s)}", style="dim")
+            since = Text(f"+{format_elapsed(difference.at_s - picked.run.started_s)}", style="dim")
             wants_more = difference.wants_more
             what = Text("more" if wants_more else "fewer", style=KIND_STYLES["out" if wants_more else "in"])
             operator = [Text(difference.verdict.operator, style="cyan")] if len(picked.run.operators) > 1 else []

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,10 +26,9 @@ from headgate.core.plugins import DEFAULT_POLICY
 from headgate.core.units import format_duration
 
 if TYPE_CHECKING:
+    from headgate.render.verdict import FixedSizes
     from headgate.runtime.simulate import SimulationResult
-    from headgate.runtime.summary import Summary
 
-COMPARED_SIZES = 10
 RULES = "rules"
 
 
@@ -182,48 +179,40 @@ def simulate(  # noqa: PLR0913 - one parameter per option
             progress=progress,
             **job,
         )
+    from headgate.render.verdict import judge_run
+
     with message_when_stopped(options.stop_message(journal)), Outputs() as outputs:
+        fixed = _fixed_sizes(goal, offered, job)
         outputs.failed(result.journal_fault)
         if save_state is not None:
             outputs.write(write_json, result.state, str(save_state))
         if report is not None and not outputs.write(
-            _write_report, report, result, goal, offered.describe(), _fixed_sizes(goal, offered, job)
+            _write_report, report, result, goal, offered.describe(), fixed, journal
         ):
             report = None
-        if json_file is None or not outputs.write(write_json, result.to_json(), json_file):
+        verdict = judge_run(
+            result.observations, result.decisions, goal, result.summary, fixed=fixed, journal=str(journal or "")
+        )
+        if json_file is None or not outputs.write(
+            write_json, result.to_json() | {"verdict": verdict.to_json()}, json_file
+        ):
             notes = [*notes_of(offered), *ends_early(offered, job["seconds"])]
-            _print(result, goal, report, journal, notes)
+            _print(result, goal, fixed, report, journal, notes)
 
 
-def _fixed_sizes(objective: Objective, workload: Any, job: dict[str, Any]) -> dict[str, Summary]:
-    """The same load on sizes that never change."""
-    from headgate.runtime.simulate import simulate as run_simulation
+def _fixed_sizes(objective: Objective, workload: Any, job: dict[str, Any]) -> FixedSizes:
+    """Simulate the same load on sizes that never change."""
+    from headgate.render.verdict import FixedSizes
+    from headgate.runtime.simulate import fixed_size_comparison
 
-    lowest, highest = objective.min_instances, objective.max_instances
-    stride = -(-(highest - lowest + 1) // COMPARED_SIZES)
-    sizes = [*range(lowest, highest, stride), highest]
     with progress_bar("Comparing with fixed sizes") as progress:
-        compared = {}
-        for done, size in enumerate(sizes):
-            result = run_simulation(
-                "static",
-                workload,
-                objective=objective,
-                start=size,
-                progress=partial(_part, progress, done, len(sizes)),
-                **job,
-            )
-            compared[f"{size} instance{'s' if size > 1 else ''}"] = result.summary
-    return compared
-
-
-def _part(progress: Callable[[float], None], done: int, count: int, share: float) -> None:
-    """How far several runs have come, of which so many are done, and a share of the next."""
-    progress((done + share) / count)
+        same = {name: job[name] for name in ("service_rate_per_s", "model", "seed")}
+        found = fixed_size_comparison(workload, job["seconds"], objective=objective, progress=progress, **same)
+    return FixedSizes(found)
 
 
 def _write_report(
-    path: Path, result: SimulationResult, objective: Objective, workload: str, comparison: dict[str, Summary]
+    path: Path, result: SimulationResult, objective: Objective, workload: str, fixed: FixedSizes, journal: Path | None
 ) -> None:
     from headgate.render.report import write_report
 
@@ -236,7 +225,8 @@ def _write_report(
         decisions=result.decisions,
         objective=objective,
         summary=result.summary,
-        comparison=comparison,
+        fixed=fixed,
+        journal="" if journal is None else str(journal),
         notes=[
             f"Load: {workload}; one instance processes {run['service_rate_per_s']:g} records/s "
             f"and takes {format_duration(run['startup_s'])} to start.",
@@ -248,7 +238,12 @@ def _write_report(
 
 
 def _print(
-    result: SimulationResult, objective: Objective, report: Path | None, journal: Path | None, notes: list[str]
+    result: SimulationResult,
+    objective: Objective,
+    fixed: FixedSizes,
+    report: Path | None,
+    journal: Path | None,
+    notes: list[str],
 ) -> None:
     from headgate.cli.run_view import print_run
     from headgate.journal.findings import story_in_words
@@ -259,7 +254,7 @@ def _print(
     console.print(Text.assemble((str(run["policy"]), "bold cyan"), text))
     for note in notes:
         console.print(Text(note, style="dim"), soft_wrap=True)
-    print_run(result.record, float(str(run["seconds"])), console)
+    print_run(result.record, float(str(run["seconds"])), console, fixed, str(journal or ""))
     for name, story in result.shadows.items():
         console.print(Text(f"\nShadow {story_in_words(name, story)}."))
     if report is not None:

@@ -21,7 +21,7 @@ does not depend on how often anybody looked. It is made of rows of numbers, or `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -133,3 +133,10 @@ def span_s(parts: Rows, from_s: float, to_s: float) -> float:
     reached_s = np.maximum.accumulate(clipped[:, 1])
     begun_s = np.maximum(clipped[1:, 0], reached_s[:-1])
     return float(clipped[0, 1] - clipped[0, 0] + np.maximum(0.0, clipped[1:, 1] - begun_s).sum())
+
+
+def paid_from(course: Course, from_s: float) -> Course:
+    """Return a course without the cost before a time; its records are unchanged."""
+    sizes = course.sizes[course.sizes[:, 1] > from_s]
+    begins_s = np.maximum(sizes[:, 0], from_s)
+    return replace(course, from_s=max(course.from_s, from_s), sizes=np.column_stack([begins_s, sizes[:, 1:]]))

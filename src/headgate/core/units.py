@@ -57,6 +57,18 @@ def format_duration(seconds: float) -> str:
     return " ".join(parts[:2])
 
 
+def format_elapsed(seconds: float) -> str:
+    """A time since a start: past a day with its minutes, which tell entries apart.
+
+    >>> format_elapsed(5400), format_elapsed(2 * 86400 + 3 * 3600 + 15 * 60), format_elapsed(86400)
+    ('1h 30m', '2d 03:15', '1d 00:00')
+    """
+    if seconds < 86400:
+        return format_duration(seconds)
+    days, rest = divmod(round(seconds), 86400)
+    return f"{days}d {rest // 3600:02}:{rest % 3600 // 60:02}"
+
+
 def instances_in_words(count: int) -> str:
     """
     >>> [instances_in_words(count) for count in (0, 1, 2)]

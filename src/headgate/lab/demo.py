@@ -213,5 +213,4 @@ def _compare(plan: DemoPlan, times: MeasuredBatchTimes | None) -> Mapping[int, S
         objective=plan.goal,
         service_rate_per_s=times.rate_per_s,
         model=model,
-        interval_s=plan.interval_s,
     )

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from headgate.core.course import Course
+from headgate.core.course import Course, paid_from
 from headgate.core.errors import InputError
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import Batch, Decision, Startup, Verdict
@@ -208,14 +208,7 @@ def replay_course(
         size = target
     engine.advance(recording.seconds)
     course = replace(kernel.course(), sizes=engine.sizes(OPERATOR))
-    return cut(course, recording.lead_s), decisions
-
-
-def cut(course: Course, from_s: float) -> Course:
-    """Return a course without the cost before a time; its records are unchanged."""
-    sizes = course.sizes[course.sizes[:, 1] > from_s]
-    begins_s = np.maximum(sizes[:, 0], from_s)
-    return replace(course, from_s=max(course.from_s, from_s), sizes=np.column_stack([begins_s, sizes[:, 1:]]))
+    return paid_from(course, recording.lead_s), decisions
 
 
 def compare(measured: Summary, simulated: Summary) -> dict[str, float | None]:

@@ -10,13 +10,16 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from headgate.core.course import paid_from
+from headgate.core.errors import InputError
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import Batch, Decision, Observation
 from headgate.lab.batch_times import without_first_tasks
-from headgate.lab.fidelity import Calibration, Recording, calibrate, cut, replay, replay_course
+from headgate.lab.fidelity import Calibration, Recording, calibrate, replay, replay_course
 from headgate.lab.recorded import from_first_reading, reading_interval_s, recording_of
+from headgate.render.verdict import FixedSizes
 from headgate.runtime.counted import course_of
-from headgate.runtime.simulate import SimulationResult, simulate
+from headgate.runtime.simulate import SimulationResult, fixed_size_comparison, simulate
 from headgate.runtime.summary import Summary, summarise
 from headgate.simulation.batch_work import make_work
 
@@ -157,7 +160,38 @@ class RecordedJob:
             **as_held_up(recording, self.calibration, objective).options,
         )
         assert result.record.truth is not None
-        return summarise(cut(result.record.truth, recording.lead_s), result.decisions, fitting), result
+        return summarise(paid_from(result.record.truth, recording.lead_s), result.decisions, fitting), result
+
+    def fixed_sizes(self, objective: Objective, progress: Callable[[float], None] | None = None) -> FixedSizes:
+        """Simulate fixed sizes under the recorded load."""
+        recording, held_up = self.recording, as_held_up(self.recording, self.calibration, objective)
+        found = fixed_size_comparison(
+            recording.load,
+            recording.seconds,
+            objective=objective,
+            lead_s=recording.lead_s,
+            progress=progress,
+            model=held_up.model,
+            service_rate_per_s=held_up.times.rate_per_s,
+        )
+        return FixedSizes(found, "simulated under the load of this run, with its measured batch times")
+
+
+def fixed_sizes_of(
+    observations: Sequence[Observation],
+    decisions: Sequence[Decision],
+    objective: Objective,
+    operators: Sequence[str],
+    progress: Callable[[float], None] | None = None,
+) -> FixedSizes:
+    """Return what fixed sizes would have come to under the load of a run, or why that is not known."""
+    if len(operators) > 1:
+        return FixedSizes(missing=f"the job has {len(operators)} operators, and the simulator is calibrated to one.")
+    try:
+        job = RecordedJob.of(observations, decisions, objective, operators[0])
+        return job.fixed_sizes(objective, progress)
+    except InputError as error:
+        return FixedSizes(missing=str(error))
 
 
 def what_if(

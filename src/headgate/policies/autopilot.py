@@ -63,6 +63,8 @@ IDLE_BINS = 6
 """A job without a record for this many bins is idle."""
 MOST_MORE = 0.25
 """Most instances added in advance of a rise, as a share of the size needed, for jobs that stop for a change."""
+NOTABLE_CHANGE = 0.2
+"""A load that changes by this share within a minute is described by both rates."""
 NO_HELP_GAMMA = 0.25
 """With a scaling exponent γ up to this, more instances do not make batches faster: a sink or source is the limit."""
 
@@ -226,9 +228,11 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         choice = self._choose(model, operator, instances, sample, ahead)
         bound_s = self._bound_s(operator, sample)
         highest = self._enough(now, model, instances, ahead, choice, bound_s)
-        planned, expected = instances.planned, f"{plain(ahead.rate_per_s)} records/s expected"
+        planned = instances.planned
         is_late = (sample.latency_s or 0.0) > bound_s
         arriving_per_s = model.load.recent_per_s(RATE_BINS)
+        expected = _load_in_words(sample, ahead, arriving_per_s, bound_s)
+        later = _later_in_words(ahead)
         # Lateness caused by the downtime of a scale-in is no reason to take it back.
         is_far_too_late = (sample.latency_s or 0.0) > FAR_TOO_LATE * bound_s + ahead.downtime_s
         # While the backlog of a downtime is worked off, another downtime would only add to it.
@@ -239,11 +243,11 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         elif wanted > planned:
             model.scale_in.record_scale_out(now, arriving_per_s)
             target, code = self._grown(now, model, operator, sample, ahead, choice, wanted), "needed"
-            keep = "keeps" if target == 1 else "keep"
-            why = f"{expected}: {instances_in_words(target)} {keep} the objective at the least cost"
+            why = f"{expected}{later}: {_are(target)} the cheapest choice for the objective"
         elif highest >= planned:
             target, code = planned, "steady"
-            why = f"{expected}: {instances_in_words(target)} {'are' if target > 1 else 'is'} right"
+            right = "not enough" if is_late and planned >= self._bounds(operator, sample)[1] else "right"
+            why = f"{expected}: {_are(target)} {right}"
         elif is_late:
             target, code, why = planned, "catching-up", "the backlog is worked off first: holding"
         elif model.scale_in.is_paused(now):
@@ -257,14 +261,12 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             lately = format_duration(model.scale_in.watched_s)
             if ahead.downtime_s > 0:  # Several small steps would each cost a downtime.
                 model.scale_in.restart_at(now, target)
-            why = (
-                f"{expected}: {instances_in_words(target)} {'were' if target > 1 else 'was'} enough throughout {lately}"
-            )
+            why = f"{expected}: {_are(target)} enough, as throughout {lately}"
         expected_late, numbers = _numbers(now, model, ahead, choice, target)
         if self._shared is not None:
             numbers["part_of_bound_s"] = bound_s
         if is_late or expected_late > ahead.rate_per_s * ahead.paid_s / 2:
-            why += self._why_no_more(model, operator, sample, target)
+            why += self._why_no_more(model, operator, sample, target, ahead)
         return Target(target, code, why, numbers)
 
     def _enough(
@@ -312,7 +314,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         model.scale_in.restart_at(now, target)
         return target
 
-    def _why_no_more(self, model: OperatorModel, operator: str, sample: Sample, target: int) -> str:
+    def _why_no_more(self, model: OperatorModel, operator: str, sample: Sample, target: int, ahead: Lookahead) -> str:
         """Return why it does not scale out although records are late; empty if it may."""
         if _cannot_help(model):
             return "; batches do not become faster with more instances, so none are added"
@@ -322,7 +324,14 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         if sample.useful_instances is not None and sample.useful_instances <= highest:
             useful = instances_in_words(sample.useful_instances)
             return f"; more than {useful} cannot help: there is no more work to be done side by side"
-        return "; more are not allowed"
+        needed = _catching_up(model, sample, ahead, self._bound_s(operator, sample))
+        if needed <= highest:
+            return "; more are not allowed"
+        each_per_s = 1 / max(1e-9, model.instances_for(1.0, self._bound_s(operator, sample)))
+        return (
+            f"; an instance does {plain(each_per_s)}/s, so {needed} would be needed to catch up in "
+            f"{format_duration(CAUGHT_UP_S)}, and at most {highest} are allowed"
+        )
 
     def _cautious(self, model: OperatorModel, operator: str, instances: Instances, sample: Sample) -> Target:
         """Return the target before batch times are known: add an instance when records are about to be late."""
@@ -388,6 +397,29 @@ def target_latency_s(slo: Slo, trigger_s: float) -> float:
         return bound_s
     part: float = (allowed / NEARLY_ALL) ** 0.25
     return min(bound_s, max(bound_s * part, LEAST_TRIGGERS * trigger_s))
+
+
+def _are(count: int) -> str:
+    return f"{instances_in_words(count)} {'are' if count > 1 else 'is'}"
+
+
+def _load_in_words(sample: Sample, ahead: Lookahead, arriving_per_s: float, bound_s: float) -> str:
+    """Describe what a size is chosen for: the backlog where it decides, else the load."""
+    backlog = sample.backlog or 0.0
+    usual = max(arriving_per_s, ahead.rate_per_s) * max(bound_s, 2 * (sample.trigger_interval_s or 0.0))
+    if backlog > usual and backlog >= 1:
+        return f"{backlog:,.0f} records waiting and {plain(arriving_per_s)}/s arriving"
+    return f"{plain(ahead.rate_per_s)} records/s expected"
+
+
+def _later_in_words(ahead: Lookahead) -> str:
+    """Return the load that is expected a minute ahead, where it differs from the present one."""
+    at_bin = min(ahead.counts.shape[1], round(AHEAD_S / BIN_S)) - 1
+    _, later, _ = quantiles(ahead.counts[:, at_bin], ahead.weights)
+    later_per_s = later / BIN_S
+    if abs(later_per_s - ahead.rate_per_s) <= NOTABLE_CHANGE * max(later_per_s, ahead.rate_per_s):
+        return ""
+    return f", {plain(later_per_s)}/s in {format_duration(AHEAD_S)}"
 
 
 def _numbers(

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import Objective, parse_objective
 from headgate.core.types import JSON, Decision, Instant, Observation, Run, Sample
-from headgate.core.units import format_duration, plain
+from headgate.core.units import format_elapsed, plain
 from headgate.core.window import StartupSummary, startup_in_words, startup_summaries
 from headgate.journal import codec
 from headgate.journal.findings import (
@@ -35,7 +32,10 @@ from headgate.render.story import (
     story_of,
     unaffordable,
 )
+from headgate.render.verdict import FixedSizes, RunVerdict, find_limit, is_recommending, judge_run, verdict_on
+from headgate.runtime.counted import course_of
 from headgate.runtime.past import budget_key, startup_key
+from headgate.runtime.summary import summarise
 
 if TYPE_CHECKING:
     from headgate.journal.contract import Thinned
@@ -43,10 +43,16 @@ if TYPE_CHECKING:
     from headgate.runtime.summary import Summary
 
 
+FixedSizesFinder: TypeAlias = Callable[
+    [Sequence[Observation], Sequence[Decision], Objective, Sequence[str]], FixedSizes
+]
+"""Simulates fixed sizes under the load of observations of these operators."""
 FORMAT_VERSION = 2
 """Of ``Explanation.to_json``. 2: with a version, the error budget and the cost."""
 FIRST_PAGE = 1000
 """Decisions read at first; four times as many at a time if they do not hold enough changes."""
+MOST_JUDGED = 20_000
+"""Observations, about a day of the usual interval: of longer runs the verdict is made from saved counts."""
 SIMULATED_BEFORE_S = 1e9
 """Instants below this (2001) are not of a wall clock: they count from the start of a simulated run."""
 
@@ -77,7 +83,7 @@ class JournalRun:
         """A time in the run: by the local clock, or since the start of a simulated one."""
         if self.is_live:
             return f"{local_time(at_s):%Y-%m-%d %H:%M:%S}"
-        return f"+{format_duration(at_s - self.run.started_s)}"
+        return f"+{format_elapsed(at_s - self.run.started_s)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,7 @@ class Explanation:
     standing: Standing
     startups: Mapping[str, StartupSummary]
     parts: Mapping[str, Mapping[str, Sample]]
+    verdict: RunVerdict
     coverage: Mapping[str, tuple[int, int]]
     """By predicted quantity: predictions that could be checked, and those whose interval held."""
     last: int | None = None
@@ -118,7 +125,7 @@ class Explanation:
 
     def __str__(self) -> str:
         started_s = self.picked.run.started_s
-        return "\n".join([*self.sentences, *(_line(row, started_s) for row in self.rows)])
+        return "\n".join([*self.verdict.sentences, *self.sentences, *(_line(row, started_s) for row in self.rows)])
 
     def to_json(self) -> dict[str, JSON]:
         picked = self.picked
@@ -127,6 +134,7 @@ class Explanation:
             "run": {"number": picked.number, **codec.run_to_dict(picked.run)},
             "other_jobs": list(picked.other_jobs),
             "thinned": asdict(self.thinned),
+            "verdict": self.verdict.to_json(),
             **self.standing.to_json(),
             "coverage": {name: {"answered": answered, "met": met} for name, (answered, met) in self.coverage.items()},
             "startups": {operator: asdict(summary) for operator, summary in self.startups.items()},
@@ -148,51 +156,68 @@ class Explanation:
 
 def _line(row: Row, started_s: Instant) -> str:
     subject = f"{row.operator} " if row.operator else ""
-    return f"+{format_duration(row.at_s - started_s)}  {subject}{row.change}  {row.reason}"
-
-
-def explain(
-    journal: str | PathLike[str],
-    *,
-    run: int | None = None,
-    job: str | None = None,
-    last: int | None = 20,
-    shadows: bool = False,
-) -> Explanation:
-    """Explain what was decided in a run, when and why, from its journal.
-
-    Args:
-        journal: The journal's file; it may be in use.
-        run: Which run; by default the newest.
-        job: Which job, in a journal of several; by default the one whose run is the newest.
-        last: Explain this many changes and stopped changes, the last ones; ``None`` for the whole run.
-        shadows: Also compare shadow policies with what was decided.
-
-    Returns:
-        The explanation as data: ``rows`` are its story in words, ``sentences`` describe the whole run,
-        ``to_json()`` is all of it as plain data, and ``print(explanation)`` shows it.
-    """
-    from headgate.journal.sqlite import SqliteJournal
-
-    with closing(SqliteJournal.read(Path(journal))) as reader:
-        return explanation_of(reader, pick_run(reader, run, job), last, shadows=shadows)
+    return f"+{format_elapsed(row.at_s - started_s)}  {subject}{row.change}  {row.reason}"
 
 
 def explanation_of(
-    reader: JournalReader, picked: JournalRun, last: int | None, *, shadows: bool = False
+    reader: JournalReader,
+    picked: JournalRun,
+    last: int | None,
+    *,
+    shadows: bool = False,
+    fixed_sizes: FixedSizesFinder | None = None,
 ) -> Explanation:
-    """Return the explanation of one run of an open journal."""
+    """Return the explanation of one run of an open journal; ``fixed_sizes`` simulates its load on fixed sizes."""
     items, decisions, observations = _read_story(reader, picked.number, last)
+    standing = standing_of(reader, picked)
     return Explanation(
         picked,
         items,
         reader.thinned(run=picked.number),
-        standing_of(reader, picked),
+        standing,
         startups_of(reader, picked.run, observations),
         newest_parts(observations),
+        _judge(reader, picked, standing, decisions, observations, fixed_sizes),
         coverage(decisions, observations),
         last,
         shadow_stories(reader.decisions(run=picked.number)) if shadows else None,
+    )
+
+
+def _judge(
+    reader: JournalReader,
+    picked: JournalRun,
+    standing: Standing,
+    decisions: Sequence[Decision],
+    observations: Sequence[Observation],
+    fixed_sizes: FixedSizesFinder | None,
+) -> RunVerdict:
+    """Return the verdict on the whole run; of a very long one by its saved counts and the end that was read."""
+    run, objective = picked.run, objective_of(picked.run)
+    if not observations:
+        return verdict_on(objective, 0.0, standing=standing)
+    run_s = observations[-1].at_s - run.started_s
+    shown_s = observations[-1].at_s - observations[0].at_s
+    if len(observations) * run_s > MOST_JUDGED * max(1.0, shown_s):
+        return verdict_on(
+            objective,
+            run_s,
+            standing=standing,
+            fixed=FixedSizes(missing="the run is long; headgate report simulates them."),
+            limit=find_limit(observations, decisions, objective, run.operators),
+            recommends=is_recommending(decisions),
+            journal=reader.place,
+        )
+    whole, decided = reader.observations(run=picked.number), reader.decisions(run=picked.number)
+    summary = summarise(course_of(whole, run.operators[0]), decided, objective, run.operators[0])
+    return judge_run(
+        whole,
+        decided,
+        objective,
+        summary,
+        fixed=None if fixed_sizes is None else fixed_sizes(whole, decided, objective, run.operators),
+        operators=run.operators,
+        journal=reader.place,
     )
 
 

@@ -6,7 +6,7 @@ They are plain dictionaries: plotly's Python classes would check them once more 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
@@ -18,7 +18,6 @@ from headgate.core.units import format_duration
 from headgate.journal.findings import budget_course
 from headgate.render.story import Item, Row, RowKind, is_decision_on, row_of
 
-KEY = "Shaded: the objective was violated. Triangles: decisions; point at one for its reason."
 MAX_POINTS = 4000
 """A line of more points than a screen has pixels is thinned to its peaks."""
 
@@ -31,8 +30,10 @@ _MARKERS = {
     RowKind.OUT: ("scale out", OUT, "triangle-up"),
     RowKind.IN: ("scale in", IN, "triangle-down"),
     RowKind.STOPPED: ("stopped by a guard", STOPPED, "circle-open"),
+    RowKind.CAPPED: ("capped at the maximum", BOUND, "square-open"),
     RowKind.ADVICE: ("recommended", RATE, "diamond-open"),
 }
+_SIGNS = {"triangle-up": "▲", "triangle-down": "▼", "circle-open": "○", "square-open": "□", "diamond-open": "◇"}
 _PANELS = ("Input rate, records/s", "Backlog, records", "Latency, seconds", "Instances", "Error budget spent, %")
 _INSTANCES, _BUDGET = 4, 5
 _HEIGHT = 215
@@ -95,6 +96,18 @@ def figure(
         data.append(axis.line(_BUDGET, "budget spent", BUDGET, spent))
     panels = _PANELS if spent else _PANELS[:_INSTANCES]
     return {"data": data, "layout": _layout(axis, samples, sizes, objective, panels)}
+
+
+def key_of(drawn: Mapping[str, JSON]) -> str:
+    """Return what the marks in a figure mean; only of those that it has."""
+    parts = []
+    if any(shape["type"] == "rect" for shape in drawn["layout"]["shapes"]):
+        parts.append("Shaded: the objective was violated.")
+    marks = [trace for trace in drawn["data"] if trace["mode"] == "markers"]
+    if marks:
+        names = ", ".join(f"{_SIGNS[trace['marker']['symbol']]} {trace['name']}" for trace in marks)
+        parts.append(f"{names}: point at one for its reason.")
+    return " ".join(parts)
 
 
 class _Axis:

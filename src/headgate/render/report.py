@@ -11,8 +11,8 @@ from pathlib import Path
 
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.spending import Spending
-from headgate.core.types import Decision, Event, Instant, Observation, Receipt
-from headgate.core.units import format_duration, plain
+from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt
+from headgate.core.units import format_duration, format_elapsed, instances_in_words, plain
 from headgate.journal.findings import (
     Standing,
     burn_in_words,
@@ -23,13 +23,16 @@ from headgate.journal.findings import (
     spent_in_words,
     total_spent,
 )
-from headgate.render.figures import KEY, figure
+from headgate.render.figures import figure, key_of
 from headgate.render.page import write_page
-from headgate.render.story import Hold, Item, Row, coverage, coverage_in_words, row_of, story_of
+from headgate.render.story import Hold, Item, Row, RowKind, coverage, coverage_in_words, row_of, story_of
+from headgate.render.verdict import FixedSizes, RunVerdict, difference_in_words, judge_run
 from headgate.runtime.summary import Summary
 
 MAX_ROWS = 500
 """Rows of the story in the table; ``headgate explain`` lists all of them."""
+OPEN_ROWS = 12
+"""A longer table is closed until the reader opens it."""
 
 UNKNOWN = "–"
 
@@ -44,9 +47,10 @@ def write_report(  # noqa: PLR0913 - one keyword per part of the report
     summary: Summary,
     receipts: Sequence[Receipt] = (),
     events: Sequence[Event] = (),
-    comparison: Mapping[str, Summary] | None = None,
+    fixed: FixedSizes | None = None,
     operators: Mapping[str, Summary] | None = None,
     notes: Sequence[str] = (),
+    journal: str = "",
 ) -> Path:
     """Write the report of one run and give its path.
 
@@ -59,9 +63,10 @@ def write_report(  # noqa: PLR0913 - one keyword per part of the report
         summary: The figures of the run.
         receipts: The engine's answers.
         events: The events of the loop.
-        comparison: The figures of other runs under the same load, such as fixed sizes, by name.
+        fixed: Fixed sizes under the same load.
         operators: The figures of each operator, where there are several and ``summary`` is of all of them.
         notes: Sentences under the heading: the workload, the settings, where numbers come from.
+        journal: The journal's file, for the commands that the verdict names.
     """
     items = story_of(decisions, observations, receipts, events)
     start_s = observations[0].at_s if observations else 0.0
@@ -69,17 +74,20 @@ def write_report(  # noqa: PLR0913 - one keyword per part of the report
     figures = [figure(observations, items, objective, name) for name in names]
     standing = replayed_standing(observations, objective, names)
     notes = [*notes, *coverage_in_words(coverage(decisions, observations))]
+    verdict = judge_run(
+        observations, decisions, objective, summary, fixed=fixed, operators=tuple(operators or ()), journal=journal
+    )
     sections = [
         _each(operators) if operators else "",
-        _plots(names),
-        _comparison(summary, comparison) if comparison else "",
+        _plots(names, figures),
+        _comparison(summary, fixed, objective, verdict) if fixed is not None and fixed.summaries else "",
         _story(items, start_s, named=len(names) > 1),
     ]
     return write_page(
         Path(path),
         title=title,
         head=_head(observations, objective, notes),
-        cards=_cards(summary, objective, standing),
+        cards=_verdict(verdict) + _cards(summary, objective, standing),
         sections=sections,
         figures=figures,
     )
@@ -92,6 +100,15 @@ def _head(observations: Sequence[Observation], objective: Objective, notes: Sequ
 
 
 # -------------------------------------------------------------------------------------------------------------- figures
+
+
+def _verdict(verdict: RunVerdict) -> str:
+    kind = {True: "good", False: "bad", None: ""}[verdict.is_met]
+    first, *rest = verdict.sentences
+    lines = "".join(f"<p>{escape(sentence)}</p>" for sentence in rest)
+    return (
+        f'<section class="verdict {kind}" aria-label="Verdict"><p class="outcome">{escape(first)}</p>{lines}</section>'
+    )
 
 
 def _cards(summary: Summary, objective: Objective, standing: Standing) -> str:
@@ -155,104 +172,76 @@ def _card(name: str, value: str, more: str, verdict: str) -> str:
     )
 
 
-def _plots(operators: Sequence[str]) -> str:
+def _plots(operators: Sequence[str], figures: Sequence[Mapping[str, JSON]]) -> str:
     if not operators:
         return "<h2>What happened</h2><p>Nothing was observed.</p>"
     parts = []
     for index, operator in enumerate(operators):
         of = f" to {escape(operator)}" if len(operators) > 1 else ""
         parts.append(f'<h2>What happened{of}</h2><div class="panel"><div id="figure-{index}"></div>')
-        parts.append(f'<p class="key">{KEY}</p></div>')
+        parts.append(f'<p class="key">{escape(key_of(figures[index]))}</p></div>')
     return "".join(parts)
 
 
 def _each(operators: Mapping[str, Summary]) -> str:
     """The figures of each operator in a table."""
     headings = ("", "Latency p95", "Largest backlog", "Mean instances", "Instance hours", "Changes of size")
-    head = "".join(f'<th class="{"number" if heading else ""}">{escape(heading)}</th>' for heading in headings)
-    rows = []
-    for name, summary in operators.items():
-        cells = (
+    rows = {
+        name: (
             _seconds(summary.latency_p95_s),
             _count(summary.max_backlog),
             f"{summary.mean_instances:.2f}",
             f"{summary.instance_seconds / 3600:.2f}",
             str(summary.rescales),
         )
-        numbers = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
-        rows.append(f'<tr><td class="nowrap">{escape(name)}</td>{numbers}</tr>')
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    return f'<h2>Each operator</h2><div class="scroll">{table}</div>'
-
-
-# ----------------------------------------------------------------------------------------------------------- comparison
-
-
-def _comparison(summary: Summary, comparison: Mapping[str, Summary]) -> str:
-    headings = (
-        "",
-        "Late records",
-        "Violated",
-        "Latency p95",
-        "Largest backlog",
-        "Mean instances",
-        "Instance hours",
-        "Against this run",
-    )
-    head = "".join(f'<th class="{"number" if heading else ""}">{escape(heading)}</th>' for heading in headings)
-    rows = [_comparison_row("this run", summary, summary, "this")]
-    rows += [_comparison_row(name, other, summary, "") for name, other in comparison.items()]
-    return (
-        f"<h2>Against fixed sizes</h2>{_comparison_in_words(summary, comparison)}"
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-    )
-
-
-def _comparison_row(name: str, row: Summary, this: Summary, kind: str) -> str:
-    cells = [
-        _percent(row.late_records_pct),
-        _percent(row.slo_violation_pct),
-        _seconds(row.latency_p95_s),
-        _count(row.max_backlog),
-        f"{row.mean_instances:.2f}",
-        f"{row.instance_seconds / 3600:.2f}",
-        "" if row is this else _difference(row.instance_seconds, this.instance_seconds),
-    ]
-    numbers = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
-    return f'<tr class="{kind}"><td class="nowrap">{escape(name)}</td>{numbers}</tr>'
-
-
-def _comparison_in_words(summary: Summary, comparison: Mapping[str, Summary]) -> str:
-    violated_pct = summary.slo_violation_pct
-    if violated_pct is None:
-        return ""
-    as_good = {
-        name: other
-        for name, other in comparison.items()
-        if other.slo_violation_pct is not None and other.slo_violation_pct <= violated_pct
+        for name, summary in operators.items()
     }
-    if not as_good:
-        return "<p>None of these sizes would have violated the objective as little as this run did.</p>"
-    name, cheapest = min(as_good.items(), key=lambda found: found[1].instance_seconds)
-    difference = _difference(cheapest.instance_seconds, summary.instance_seconds)
-    return (
-        f"<p>The cheapest of these that violates the objective as little as this run is {escape(name)}, "
-        f"with {escape(difference)} instance hours.</p>"
-    )
+    return f"<h2>Each operator</h2>{_table(headings, rows)}"
 
 
-def _difference(value: float, base: float) -> str:
-    if base <= 0:
-        return UNKNOWN
-    change_pct = 100 * (value / base - 1)
-    return "as many" if abs(change_pct) < 0.5 else f"{abs(change_pct):.0f}% {'more' if change_pct > 0 else 'fewer'}"
+def _table(headings: Sequence[str], rows: Mapping[str, Sequence[str]], marked: str = "") -> str:
+    """Return a table of named rows with numbers; the marked row stands out."""
+    head = "".join(f'<th class="{"number" if heading else ""}">{escape(heading)}</th>' for heading in headings)
+    body = ""
+    for name, cells in rows.items():
+        numbers = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
+        kind = "this" if name == marked else ""
+        body += f'<tr class="{kind}"><td class="nowrap">{escape(name)}</td>{numbers}</tr>'
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+THIS_RUN = "this run"
+
+
+def _comparison(summary: Summary, fixed: FixedSizes, objective: Objective, verdict: RunVerdict) -> str:
+    """Every fixed size with what it would have cost, next to this run."""
+    rows = {THIS_RUN: (summary, verdict.is_met)} | {
+        instances_in_words(size): (found, size in verdict.met_sizes) for size, found in fixed.summaries.items()
+    }
+    is_priced = any(found.cost is not None for found, _ in rows.values())
+    headings = ("", "Objective", "Late records", "Violated", "Latency p95", "Largest backlog", "Instance hours")
+    cells = {
+        name: (
+            {True: "met", False: "not met", None: UNKNOWN}[is_met],
+            _percent(found.late_records_pct),
+            _percent(found.slo_violation_pct),
+            _seconds(found.latency_p95_s),
+            _count(found.max_backlog),
+            f"{found.instance_seconds / 3600:.2f}",
+            *([UNKNOWN if found.cost is None else money(found.cost)] if is_priced else []),
+            "" if name == THIS_RUN else difference_in_words(found.instance_seconds, summary.instance_seconds),
+        )
+        for name, (found, is_met) in rows.items()
+    }
+    last = ("Cost", "Against this run") if is_priced else ("Against this run",)
+    return f"<h2>Against fixed sizes</h2><p>{escape(verdict.fixed)}</p>{_table((*headings, *last), cells, THIS_RUN)}"
 
 
 # ----------------------------------------------------------------------------------------------------- what was decided
 
 
 def _story(items: Sequence[Item], start_s: Instant, *, named: bool) -> str:
-    rows = [row_of(item) for item in items if not isinstance(item, Hold) or item.is_stopped]
+    rows = [row_of(item) for item in items if not isinstance(item, Hold) or item.is_stopped or item.is_capped]
     if not rows:
         return "<h2>What was decided</h2><p>The size was never changed.</p>"
     left_out = ""
@@ -260,22 +249,25 @@ def _story(items: Sequence[Item], start_s: Instant, *, named: bool) -> str:
         left_out = f"<p>The last {MAX_ROWS} of {len(rows)} are shown; headgate explain lists them all.</p>"
     body = "".join(_story_row(row, start_s, named=named) for row in rows[-MAX_ROWS:])
     head = '<tr><th class="number">After</th><th>Change</th><th>Why</th></tr>'
+    changes = sum(row.kind in (RowKind.OUT, RowKind.IN) for row in rows)
+    counts = f"{changes} {'change' if changes == 1 else 'changes'} of size, {len(rows)} rows"
+    is_open = " open" if len(rows) <= OPEN_ROWS else ""
     return (
-        f"<h2>What was decided, and why</h2>{left_out}"
-        f'<div class="scroll"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+        f"<h2>What was decided, and why</h2><details{is_open}><summary>{counts}</summary>{left_out}"
+        f'<div class="scroll"><table><thead>{head}</thead><tbody>{body}</tbody></table></div></details>'
     )
 
 
 def _story_row(row: Row, start_s: Instant, *, named: bool) -> str:
-    after = escape(format_duration(max(0.0, row.at_s - start_s)))
+    after = escape(format_elapsed(max(0.0, row.at_s - start_s)))
     reason = f"{row.operator}: {row.reason}" if row.operator and named else row.reason
     lines = [_line("", reason)]
-    if row.numbers:
-        lines.append(_line("detail", row.numbers))
     lines += [_line("note", note) for note in row.notes]
     lines += [_line("detail", effect) for effect in row.effects]
     if row.count > 1:
         lines.append(_line("detail", row.repetition()))
+    if row.numbers:
+        lines.append(f'<details class="detail"><summary>numbers</summary>{escape(row.numbers)}</details>')
     change = f'<td class="change {row.kind}">{escape(row.change)}</td>'
     return f'<tr><td class="number">{after}</td>{change}<td>{"".join(lines)}</td></tr>'
 

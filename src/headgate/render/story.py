@@ -6,6 +6,7 @@ entries and nothing left out; consecutive holds that repeat each other are one i
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +15,7 @@ from itertools import groupby
 from typing import TypeAlias
 
 from headgate.core.affordable import Affordable
+from headgate.core.guards import is_capped
 from headgate.core.types import (
     JSON,
     Decision,
@@ -168,6 +170,11 @@ class Hold:
         """The policy wanted another size, and a guard stopped it."""
         return self.verdict.proposed != self.verdict.current
 
+    @property
+    def is_capped(self) -> bool:
+        """The size is the maximum, and that is not enough."""
+        return is_capped(self.verdict)
+
 
 @dataclass(frozen=True, slots=True)
 class Advice:
@@ -230,7 +237,7 @@ def latest(items: Sequence[Item], count: int) -> list[Item]:
     changes = [
         index
         for index, item in enumerate(items)
-        if isinstance(item, Resize | Advice) or (isinstance(item, Hold) and item.is_stopped)
+        if isinstance(item, Resize | Advice) or (isinstance(item, Hold) and (item.is_stopped or item.is_capped))
     ]
     if count <= 0 or len(changes) <= count:
         return list(items) if count > 0 else []
@@ -308,11 +315,18 @@ def _item_of(decision: Decision, verdict: Verdict, answers: _Answers) -> Resize 
     return Resize(decision.at_s, verdict, answers.get((decision.at_s, verdict.operator)))
 
 
+_QUANTITY = re.compile(
+    r"[-+]?\d[\d.,]*( ?(ms|s|m|h|d|%|×)\b)?( \d+(s|m|h)\b)?|\b(unknown|no|one|instances?|is|are|was|were)\b"
+)
+"""What differs between two reasons with the same cause."""
+
+
 def _gist(verdict: Verdict) -> tuple[object, ...]:
     """Return what two verdicts must have in common to be one item."""
     direction = (verdict.proposed > verdict.current) - (verdict.proposed < verdict.current)
     stopped_by = [note.guard for note in verdict.notes if note.before != note.after]
-    return verdict.current, verdict.change, verdict.code, direction, stopped_by
+    cause = _QUANTITY.sub("#", verdict.reason)
+    return verdict.current, verdict.change, verdict.code, direction, stopped_by, is_capped(verdict), cause
 
 
 def _with_predictions(
@@ -397,6 +411,8 @@ class RowKind(StrEnum):
     """A guard stopped the change that the policy proposed."""
     ADVICE = "advice"
     """A change that was recommended and not made."""
+    CAPPED = "capped"
+    """The maximum size is not enough."""
     HOLD = "hold"
     EVENT = "event"
     WARNING = "warning"
@@ -459,7 +475,9 @@ def row_of(item: Item) -> Row:
 
 def _row_of_verdict(item: Resize | Hold | Advice) -> Row:
     verdict = item.verdict
-    if isinstance(item, Resize):
+    if isinstance(item, Hold) and is_capped(verdict):
+        kind, change = RowKind.CAPPED, f"capped at {verdict.current}"
+    elif isinstance(item, Resize):
         kind = RowKind.OUT if verdict.change > 0 else RowKind.IN
         change = f"{verdict.current} → {verdict.target}"
     elif isinstance(item, Advice):
@@ -495,7 +513,7 @@ def note_in_words(note: GuardNote) -> str:
     'step-limit made it 4 instead of 9: at most 2 more at a time'
     """
     if note.before == note.after:
-        return f"{note.guard} let it pass: {note.why}"
+        return f"{note.guard}: {note.why}"
     return f"{note.guard} made it {note.after} instead of {note.before}: {note.why}"
 
 
@@ -553,6 +571,10 @@ def silence_in_words(silence: Silence) -> str:
     return f"no readings for {format_duration(silence.resumed_s - silence.at_s)}; {size} was assumed"
 
 
+def _hold_kind(hold: Hold) -> str:
+    return "capped" if hold.is_capped else "stopped" if hold.is_stopped else "hold"
+
+
 def item_to_dict(item: Item) -> dict[str, JSON]:
     """Return an item as plain data, for JSON."""
     match item:
@@ -568,7 +590,7 @@ def item_to_dict(item: Item) -> dict[str, JSON]:
                 "expected": [asdict(prediction) for prediction in item.expected],
             }
         case Hold() | Advice():
-            kind = "recommended" if isinstance(item, Advice) else "stopped" if item.is_stopped else "hold"
+            kind = "recommended" if isinstance(item, Advice) else _hold_kind(item)
             span = {"at_s": item.at_s, "last_s": item.last_s, "count": item.count}
             return {"kind": kind, **span, **codec.verdict_to_dict(item.verdict)}
         case Silence():

@@ -9,7 +9,7 @@ from headgate.core.course import above, span_s
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Decision, Event
 from headgate.journal.memory import MemoryJournal
-from headgate.render.figures import KEY, figure
+from headgate.render.figures import figure, key_of
 from headgate.render.plots import Plot, axes, line
 from headgate.render.story import story_of
 from headgate.runtime.simulate import SimulationResult, simulate
@@ -86,7 +86,7 @@ class JournaledRun:
     def plot(self, title: str) -> Plot:
         story = story_of(self.decisions, self.result.observations)
         made = figure(self.result.observations, story, OBJECTIVE, "job")
-        return Plot(title, made["data"], made["layout"], KEY)
+        return Plot(title, made["data"], made["layout"], key_of(made))
 
 
 def play(  # noqa: PLR0913 - what the experiments vary

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from headgate._version import __version__
+from headgate.core.course import paid_from
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.metrics import MetricSource
 from headgate.core.objective import LatencySlo, Objective
@@ -33,7 +34,7 @@ from headgate.rules.model import RulePolicy
 from headgate.runtime.assembly import LoopSpec, open_loop
 from headgate.runtime.interrupts import interrupts_deferred
 from headgate.runtime.loop import ControlLoop, Mode
-from headgate.runtime.summary import RunRecord, Summary
+from headgate.runtime.summary import RunRecord, Summary, is_objective_met, summarise
 from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.batch_readings import ReadingMode
 from headgate.simulation.engine import SimulatedEngine
@@ -48,6 +49,8 @@ MODELS = ("queue", "micro-batch")
 DEFAULT_INTERVAL_S = 5.0
 MOST_OBSERVATIONS = 250_000
 """Two weeks of the usual interval: of longer runs, plots and series have fewer points."""
+MOST_FIXED = 20
+"""At most this many fixed sizes are simulated first."""
 REPORT_EVERY_S = 0.1
 """How often, in real time, a run reports its progress."""
 Progress: TypeAlias = Callable[[float], None]
@@ -209,30 +212,63 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     return SimulationResult(run, record, loop.policy.snapshot(), differences.stories(), loop.journal_fault)
 
 
-def fixed_size_comparison(
+def fixed_size_comparison(  # noqa: PLR0913 - the same keywords as simulate
     workload: Workload,
     seconds: float,
-    sizes: Iterable[int],
+    sizes: Iterable[int] | None = None,
     *,
     objective: Objective,
     service_rate_per_s: float,
     model: Model = "queue",
-    interval_s: float = DEFAULT_INTERVAL_S,
+    seed: int = 0,
+    lead_s: float = 0.0,
+    progress: Progress | None = None,
 ) -> dict[int, Summary]:
-    """Return the figures of a load on fixed sizes, simulated with a measured service rate."""
-    return {
-        size: simulate(
+    """Return the figures of a load on fixed sizes, by size.
+
+    Without ``sizes`` all within the bounds are there; of more than ``MOST_FIXED`` an even choice, and those around the
+    smallest one that meets the objective. The first ``lead_s`` seconds are simulated and not paid for.
+    """
+    lowest, highest = max(1, objective.min_instances), max(1, objective.max_instances)
+    found: dict[int, Summary] = {}
+
+    def run(size: int) -> bool:
+        bounded = objective.within(size, size)
+        # Nothing is decided, so one cycle is enough: what is scored is what truly happened.
+        result = simulate(
             "static",
             workload,
-            objective=objective.within(size, size),
+            objective=bounded,
             service_rate_per_s=service_rate_per_s,
             model=model,
             start=size,
-            interval_s=interval_s,
+            interval_s=seconds,
             seconds=seconds,
-        ).summary
-        for size in sizes
-    }
+            seed=seed,
+        )
+        assert result.record.truth is not None
+        course = paid_from(result.record.truth, lead_s)
+        found[size] = summarise(course, (), bounded)
+        return bool(is_objective_met(found[size], objective, seconds - lead_s))
+
+    stride = -(-(highest - lowest + 1) // MOST_FIXED)
+    first = [*range(lowest, highest, stride), highest] if sizes is None else list(sizes)
+    met = []
+    for done, size in enumerate(first, start=1):
+        if run(size):
+            met.append(size)
+        if progress is not None:
+            progress(done / len(first))
+    if sizes is None and met and stride > 1:
+        largest_missed = max((size for size in first if size < met[0]), default=lowest - 1)
+        enough = met[0]
+        while enough - largest_missed > 1:
+            middle = (largest_missed + enough) // 2
+            if run(middle):
+                enough = middle
+            else:
+                largest_missed = middle
+    return dict(sorted(found.items()))
 
 
 def _run(

@@ -16,7 +16,7 @@ import numpy as np
 
 from headgate.core.budget import BudgetKeeper
 from headgate.core.course import Course, Rows, above
-from headgate.core.objective import HOUR_S, LatencySlo, Objective, Slo, SlowShareSlo, ThroughputSlo
+from headgate.core.objective import HOUR_S, By, LatencySlo, Objective, Slo, SlowShareSlo, ThroughputSlo
 from headgate.core.types import JSON, Decision, Instances, Observation, Role, Sample, Verdict
 from headgate.journal.findings import Standing, purse_of
 from headgate.runtime.counted import course_of
@@ -84,6 +84,20 @@ def summarise(course: Course, decisions: Sequence[Decision], objective: Objectiv
         latency_p99_s=p99_s,
         cost=None if price is None else price * paid_s / HOUR_S,
     )
+
+
+def is_objective_met(summary: Summary, objective: Objective, seconds: float) -> bool | None:
+    """Return whether a run met its objective; ``None`` where this is unknown.
+
+    Late records count where the objective counts records, and time in violation otherwise.
+    """
+    slo = objective.slo
+    by_records = slo.by is By.RECORDS and summary.late_records_pct is not None
+    missed_pct = summary.late_records_pct if by_records else summary.slo_violation_pct
+    if missed_pct is None:
+        return None
+    in_budget = objective.cost is None or (summary.cost or 0.0) <= objective.cost.per_hour * seconds / HOUR_S
+    return bool(missed_pct <= 100 * slo.allowed_share) and in_budget
 
 
 def _rescales(decisions: Sequence[Decision], operator: str) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate.core.errors import HeadgateError, InputError
-from headgate.core.objective import HOUR_S, By, Objective
+from headgate.core.objective import Objective
 from headgate.core.objective_form import objective_from
 from headgate.core.types import JSON
 from headgate.lab.code_state import fingerprint
@@ -22,7 +22,7 @@ from headgate.lab.measures import measures_of
 from headgate.runtime.interrupts import raise_if_interrupted
 from headgate.runtime.model_file import SETTING as MODEL_FILE
 from headgate.runtime.simulate import Model, Progress, SimulationResult, simulate
-from headgate.runtime.summary import Summary
+from headgate.runtime.summary import is_objective_met
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import Workload, parse_workload
 from headgate.workloads.composed import Scaled, reseeded
@@ -143,27 +143,13 @@ def run_case(case: Case, folder: Path, place: int = 0, progress: Progress | None
         load = _workload(case.load, case.scale, case.seed, folder)
         result = _run(case, objective, load, folder, progress)
         row |= figures_of(result, case, objective, load)
-        row["kept"] = is_met(result.summary, objective, case.seconds)
+        row["kept"] = is_objective_met(result.summary, objective, case.seconds)
     except HeadgateError as error:
         row["error"] = str(error)
     except Exception as error:  # noqa: BLE001 - any failure becomes the row of this run and must not stop others
         raise_if_interrupted(error)
         row["error"] = f"{type(error).__name__}: {error}"
     return row
-
-
-def is_met(summary: Summary, objective: Objective, seconds: float) -> bool | None:
-    """Return whether a run met its objective; ``None`` where this is unknown.
-
-    Late records count where the objective counts records, and time in violation otherwise.
-    """
-    slo = objective.slo
-    by_records = slo.by is By.RECORDS and summary.late_records_pct is not None
-    missed_pct = summary.late_records_pct if by_records else summary.slo_violation_pct
-    if missed_pct is None:
-        return None
-    in_budget = objective.cost is None or (summary.cost or 0.0) <= objective.cost.per_hour * seconds / HOUR_S
-    return bool(missed_pct <= 100 * slo.allowed_share) and in_budget
 
 
 def _run(case: Case, objective: Objective, load: Workload, folder: Path, progress: Progress | None) -> SimulationResult:

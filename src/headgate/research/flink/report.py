@@ -10,7 +10,7 @@ import numpy as np
 
 from headgate.core.objective import LatencySlo
 from headgate.core.types import JSON, Decision
-from headgate.render.figures import KEY, figure
+from headgate.render.figures import figure, key_of
 from headgate.render.plots import Plot
 from headgate.render.story import story_of
 from headgate.research.flink.measured import JobSlots, changes, seconds
@@ -114,4 +114,4 @@ def plot(result: FlinkResult, operator: str) -> Plot:
     made = figure(
         result.observations, story_of(list(result.decisions), result.observations), result.run.objective, operator
     )
-    return Plot(f"{result.run.policy}: readings of {operator}", made["data"], made["layout"], KEY)
+    return Plot(f"{result.run.policy}: readings of {operator}", made["data"], made["layout"], key_of(made))

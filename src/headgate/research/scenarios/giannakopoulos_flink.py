@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from headgate.core.objective import parse_objective
 from headgate.core.types import JSON
 from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
-from headgate.render.figures import KEY, figure
+from headgate.render.figures import figure, key_of
 from headgate.render.plots import Plot
 from headgate.render.story import story_of
 from headgate.research.flink import START_S, PolicyReport, report_policies
@@ -140,4 +140,4 @@ def _plot(report: FraudReport) -> Plot:
     result = report.result
     story = story_of(list(result.decisions), result.observations)
     made = figure(result.observations, story, result.run.objective, result.source)
-    return Plot(f"{result.run.policy}: source", made["data"], made["layout"], KEY)
+    return Plot(f"{result.run.policy}: source", made["data"], made["layout"], key_of(made))

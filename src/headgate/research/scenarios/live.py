@@ -19,7 +19,7 @@ from headgate.journal.sqlite import SqliteJournal
 from headgate.lab.mst import CLUSTER_START_S, PLOT_KEY, Measurement, MstPlan
 from headgate.lab.mst_measuring import measure_mst
 from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
-from headgate.render.figures import KEY, figure
+from headgate.render.figures import figure, key_of
 from headgate.render.plots import Plot
 from headgate.render.story import story_of
 
@@ -95,7 +95,7 @@ class LiveResult:
     def plot(self) -> Plot:
         observations = self.result.record.observations
         made = figure(observations, story_of(list(self.decisions), observations), self.live.objective, "job")
-        return Plot(f"{self.live.policy} on {self.live.application}", made["data"], made["layout"], KEY)
+        return Plot(f"{self.live.policy} on {self.live.application}", made["data"], made["layout"], key_of(made))
 
 
 def expected_s(runs: int, seconds: float) -> float:
