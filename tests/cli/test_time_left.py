@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -92,10 +94,13 @@ def test_what_is_expected_of_a_tuning_grows_with_its_trials() -> None:
 def test_the_fixed_sizes_of_a_report_show_their_progress(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reported: list[float] = []
-    monkeypatch.setattr(
-        "headgate.cli.simulate._part", lambda progress, done, count, share: reported.append(done + share)
-    )
+    reported: dict[str, list[float]] = {}
+
+    @contextmanager
+    def recorded(description: str, **others: object) -> Iterator[Callable[[float], None]]:
+        yield reported.setdefault(description, []).append
+
+    monkeypatch.setattr("headgate.cli.simulate.progress_bar", recorded)
     report = tmp_path_factory.mktemp("report") / "run.html"
     assert headgate(*SIMULATE, *REACTIVE, "--max", "3", "--report", str(report)).exit_code == 0
-    assert reported == [0, 1, 1, 2, 2, 3]
+    assert reported["Comparing with fixed sizes"] == [1 / 3, 2 / 3, 1]

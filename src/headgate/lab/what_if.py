@@ -9,14 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from headgate.core.course import paid_from
 from headgate.core.errors import InputError
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import Batch, Decision, Observation
+from headgate.core.units import plain
 from headgate.lab.batch_times import without_first_tasks
 from headgate.lab.fidelity import Calibration, Recording, calibrate, replay, replay_course
-from headgate.lab.recorded import from_first_reading, reading_interval_s, recording_of
+from headgate.lab.recorded import from_first_reading, reading_interval_s, recorded_load, recording_of
 from headgate.render.verdict import FixedSizes
 from headgate.runtime.counted import course_of
 from headgate.runtime.simulate import SimulationResult, fixed_size_comparison, simulate
@@ -187,11 +189,39 @@ def fixed_sizes_of(
     """Return what fixed sizes would have come to under the load of a run, or why that is not known."""
     if len(operators) > 1:
         return FixedSizes(missing=f"the job has {len(operators)} operators, and the simulator is calibrated to one.")
+    operator = operators[0]
     try:
-        job = RecordedJob.of(observations, decisions, objective, operators[0])
-        return job.fixed_sizes(objective, progress)
+        if not any(seen.samples[operator].batches for seen in observations if operator in seen.samples):
+            return _fixed_sizes_of_queue(observations, objective, operator, progress)
+        return RecordedJob.of(observations, decisions, objective, operator).fixed_sizes(objective, progress)
     except InputError as error:
         return FixedSizes(missing=str(error))
+
+
+def _fixed_sizes_of_queue(
+    observations: Sequence[Observation],
+    objective: Objective,
+    operator: str,
+    progress: Callable[[float], None] | None,
+) -> FixedSizes:
+    """Simulate a job without batches as a queue, at the throughput that its instances had while they were busy."""
+    known = from_first_reading(observations, operator)
+    samples = [seen.samples[operator] for seen in known if operator in seen.samples]
+    rates_per_s = [
+        sample.processed_rate_per_s / seen.instances[operator].ready
+        for seen in known
+        if (sample := seen.samples.get(operator)) is not None
+        and sample.processed_rate_per_s
+        and seen.instances[operator].ready > 0
+    ]
+    if not rates_per_s:
+        raise InputError("no reading tells how much an instance processes.")
+    each_per_s, load = median(rates_per_s), recorded_load(samples)
+    seconds = known[-1].at_s - known[0].at_s
+    found = fixed_size_comparison(load, seconds, objective=objective, service_rate_per_s=each_per_s, progress=progress)
+    return FixedSizes(
+        found, f"simulated under the load of this run, at {plain(each_per_s)} records/s for each instance"
+    )
 
 
 def what_if(

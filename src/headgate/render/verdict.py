@@ -319,6 +319,10 @@ def _advice(
     guard = cause.partition(":")[2]
     if fixed is not None and fixed.summaries and best is None:
         advice = f"allow more than {most}, or a longer latency"
+    elif cause == CAPPED and best is not None:
+        advice = (
+            f"raise the minimum, as {instances_in_words(best[0])} from the start are enough; or allow more than {most}"
+        )
     elif guard:
         advice = f"loosen the guard {guard}, or compare settings by {replay}"
     else:

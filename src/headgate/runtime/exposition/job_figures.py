@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from headgate.core.guards import is_capped
 from headgate.core.types import Decision, Event, Instances, Observation, Sample, Verdict
 from headgate.journal.contract import Journal
 from headgate.runtime.exposition.families import Reading
@@ -53,6 +54,7 @@ class JobFigures:
         self._ended_s: float | None = None
         self._observation: Observation | None = None
         self._samples: dict[str, Sample] = {}
+        self._capped: dict[str, bool] = {}
         self._of_objective: list[Reading] = []
         self._lock = threading.Lock()
 
@@ -103,6 +105,7 @@ class JobFigures:
     def _count_verdict(self, policy: str, verdict: Verdict) -> None:
         direction = "hold" if verdict.change == 0 else "out" if verdict.change > 0 else "in"
         self._count("headgate_decisions_total", self.job, verdict.operator, policy, direction)
+        self._capped[verdict.operator] = is_capped(verdict)
         for note in verdict.notes:
             if note.before != note.after:
                 self._count("headgate_guard_changes_total", self.job, verdict.operator, note.guard)
@@ -114,10 +117,13 @@ class JobFigures:
         with self._lock:
             counts, seen, samples = list(self._counts.items()), self._observation, dict(self._samples)
             lateness_s, ended_s, of_objective = self._lateness_s, self._ended_s, self._of_objective
+            capped = dict(self._capped)
         for (family, labels), value in counts:
             yield Reading(family, labels, value)
         for operator, instances in seen.instances.items() if seen else ():
             yield from self._of_size(operator, instances)
+        for operator, is_at_limit in capped.items():
+            yield Reading("headgate_capped", (self.job, operator), float(is_at_limit))
         for operator, sample in samples.items():
             yield from self._of_sample(operator, sample)
         yield from of_objective
