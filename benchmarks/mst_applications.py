@@ -74,6 +74,10 @@ def row(name: str, model: dict[str, JSON]) -> Row:
         found[f"{size} over 1"] = round(per_s[size] / per_s[1], 2) if both else ""
     found["batches"] = ", ".join(str(len(measurement["readings_per_s"])) for measurement in model["measurements"])
     found["model"] = model["selected"]
+    predicted = {point["executors"]: point["throughput_per_s"] for point in model["curve"]}
+    known = [size for size in SIZES if per_s[size] is not None]
+    found["model over measured"] = ", ".join(f"{predicted[size] / per_s[size]:.2f}" for size in known)
+    found["measure next"] = "" if model["next_executors"] is None else model["next_executors"]
     return found
 
 

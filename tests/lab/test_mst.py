@@ -51,6 +51,21 @@ def test_the_plot_has_what_was_measured_both_curves_and_a_band() -> None:
     assert [trace["name"] for trace in data] == ["model 2 ± 2 σ", "model 1", "model 2, chosen", "measured"]
 
 
+def test_the_size_at_which_the_models_differ_most_is_named() -> None:
+    found = fitted(MstPlan((1, 2, 4)), [measured(size, 100.0 * size - 50) for size in (1, 2, 4)], "4.0.0")
+    size, share = found.next_size() or (0, 0.0)
+    assert (size, found.to_json()["next_executors"]) == (8, 8)
+    assert share > 0.1
+    assert "next size worth measuring: 8 executors" in found.next_size_text()
+    assert found.next_size_text().endswith("add --validate 8")
+
+
+def test_models_that_agree_need_no_further_size() -> None:
+    linear = fitted(MstPlan((1, 2, 4)), [measured(size, 100.0 * size) for size in (1, 2, 4)], "4.0.0")
+    assert linear.next_size() is None
+    assert linear.next_size_text().startswith("no further size is needed")
+
+
 def test_a_size_that_did_not_settle_is_left_out_and_two_are_needed() -> None:
     unsettled = Measurement(4, (10.0, 20.0, 40.0), ())
     plan = MstPlan((1, 2, 4))

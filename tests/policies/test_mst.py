@@ -21,7 +21,7 @@ from headgate.runtime.simulate import simulate
 from headgate.workloads import parse_workload
 
 LINE = tuple((m, 100.0 * m + sign * 3) for m in (1, 2, 4) for sign in (-1, 1))
-"""Through 100·m, with a deviation by eq. 6 of √18 = 4.243."""
+"""Through 100·m, with a deviation of √(103 / 4) = 5.074 and so a margin of 2.132·5.074 = 10.8 at 95 %."""
 NONE, UA, OL, ARMA = (Techniques.of(number) for number in (0, 1, 2, 4))
 
 
@@ -30,12 +30,12 @@ NONE, UA, OL, ARMA = (Techniques.of(number) for number in (0, 1, 2, 4))
     [
         (NONE, ExpectedLoad(299.0), 3),  # eq. 4: the least m with 100·m > load
         (NONE, ExpectedLoad(300.5), 4),
-        (UA, ExpectedLoad(290.0), 3),  # eq. 8: 290 + 1.645·4.243 = 296.98
-        (UA, ExpectedLoad(295.0), 4),  # 301.98
+        (UA, ExpectedLoad(289.0), 3),  # eq. 8: 289 + 10.8
+        (UA, ExpectedLoad(290.0), 4),  # 300.8
         (ARMA, ExpectedLoad(250.0, 25.0), 3),  # eq. 18: 250 + 1.645·25 = 291.1
         (ARMA, ExpectedLoad(250.0, 31.0), 4),  # 301.0
-        (Techniques.of(5), ExpectedLoad(250.0, 30.0), 3),  # eq. 21: 250 + 1.645·√(18 + 900) = 299.8
-        (Techniques.of(5), ExpectedLoad(250.0, 30.2), 4),  # 300.2
+        (Techniques.of(5), ExpectedLoad(250.0, 29.5), 3),  # eq. 21: 250 + √(10.8² + (1.645·29.5)²) = 299.7
+        (Techniques.of(5), ExpectedLoad(250.0, 30.0), 4),  # 300.5
         (NONE, ExpectedLoad(5000.0), 10),  # none is enough: the size that carries most
     ],
 )
@@ -83,6 +83,17 @@ def test_without_training_the_first_saturated_reading_takes_its_place() -> None:
     sizer.learn(2, 180.0)
     sizer.end_block()
     assert sizer.size(ExpectedLoad(350.0)) == 4
+
+
+@pytest.mark.parametrize("techniques", [UA, Techniques.of(5)])
+def test_a_single_size_is_not_taken_for_certain(techniques: Techniques) -> None:
+    """Without a margin mst-1 would be the same policy as mst-0 wherever nothing was measured before."""
+    certain, unsure = MstSizer(NONE, 0.95, 10), MstSizer(techniques, 0.95, 10)
+    for sizer in (certain, unsure):
+        sizer.learn(2, 200.0)
+        sizer.end_block()
+    assert certain.size(ExpectedLoad(295.0)) == 3
+    assert unsure.size(ExpectedLoad(295.0)) == 4
 
 
 def test_until_something_was_measured_an_estimate_stands_in() -> None:

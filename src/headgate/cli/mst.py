@@ -222,5 +222,8 @@ def _print(results: Sequence[MstResult], console: Console) -> None:
     print_table(rows, console)
     for result in results:
         chosen = result.selected
-        sentence = f"model {int(chosen.kind)} is chosen, with a deviation of {chosen.deviation:,.2f} records/s"
+        sentence = (
+            f"model {int(chosen.kind)} is chosen, with a deviation of {chosen.deviation:,.2f} records/s; "
+            f"{result.next_size_text()}"
+        )
         console.print(f"\n{result.plan.app}: {sentence}" if len(results) > 1 else f"\n{sentence}")

@@ -15,7 +15,17 @@ from headgate.core.types import JSON
 from headgate.lab.own_job import OwnJob
 from headgate.local.machine import MOST_SLOTS
 from headgate.policies.capacity.model_file import FILE_VERSION, TRAINING, VALIDATION, measurements_in
-from headgate.policies.capacity.mst import LAST, LEAST, TOLERANCE, MstKind, MstModel, MstSamples, select_model
+from headgate.policies.capacity.mst import (
+    DISCREPANCY,
+    LAST,
+    LEAST,
+    TOLERANCE,
+    MstKind,
+    MstModel,
+    MstSamples,
+    discrepancies,
+    select_model,
+)
 from headgate.runtime.model_file import read_model_file
 
 STEADY_JOB = "steady-job"
@@ -26,6 +36,8 @@ SIZE_START_S = 8.0
 """Approximate start-up time of the executors of a size and of the job on them."""
 USUAL_BATCHES = LAST + 2
 """Batches until a size settles: the first ones are slower."""
+PREDICTED_SIZES = 2
+"""Models are compared up to this many times the largest measured size."""
 PLOT_KEY = "Points: what was sustained. Lines: the models fitted to it; shaded: two deviations about the chosen one."
 
 
@@ -135,6 +147,7 @@ class MstResult:
             ],
             "models": [_model_json(model) for model in self.models],
             "selected": int(self.selected.kind),
+            "next_executors": None if (further := self.next_size()) is None else further[0],
             "curve": [
                 {
                     "executors": size,
@@ -144,6 +157,33 @@ class MstResult:
                 for size, mean in zip(self._sizes(), self._curve(self.selected), strict=True)
             ],
         }
+
+    def next_size(self) -> tuple[int, float] | None:
+        """Return the unmeasured size at which the models differ most, and by which share; ``None`` if they agree.
+
+        A measurement there decides between the models (imai §III-A2). Sizes of up to twice the largest measured are
+        considered, as far as they fit a machine.
+        """
+        known = {measurement.executors for measurement in self.measurements}
+        most = min(MOST_SLOTS, PREDICTED_SIZES * max(self.plan.sizes))
+        sizes = [size for size in range(1, most + 1) if size not in known]
+        if not sizes:
+            return None
+        apart = discrepancies(self.models, np.array(sizes, dtype=float))
+        furthest = int(np.argmax(apart))
+        return (sizes[furthest], float(apart[furthest])) if apart[furthest] > DISCREPANCY else None
+
+    def next_size_text(self) -> str:
+        """Return the sentence on the next size worth measuring."""
+        found, most = self.next_size(), min(MOST_SLOTS, PREDICTED_SIZES * max(self.plan.sizes))
+        if found is None:
+            return f"no further size is needed: up to {most} executors the models differ by at most {DISCREPANCY:.0%}"
+        size, share = found
+        first, second = (float(model.throughput(np.array([float(size)]))[0]) for model in self.models)
+        return (
+            f"next size worth measuring: {size} executors, for which the models predict {first:,.0f} and "
+            f"{second:,.0f} records/s ({share:.0%} apart); add --validate {size}"
+        )
 
     def _sizes(self) -> list[int]:
         return list(range(1, max(self.plan.sizes) + 1))
@@ -236,6 +276,7 @@ def _model_json(model: MstModel) -> dict[str, JSON]:
         "model": int(model.kind),
         "weights": list(model.weights),
         "deviation_per_s": _rounded(model.deviation),
+        "degrees_of_freedom": model.freedom,
     }
 
 

@@ -88,6 +88,7 @@ class MstSizer:
         validation: Iterable[Measured] = (),
     ) -> None:
         self.techniques = techniques
+        self._probability = probability
         self._score = NormalDist().inv_cdf(probability)
         self._sizes: FloatArray = np.arange(1.0, highest + 1.0)
         self._samples = MstSamples(training)
@@ -132,9 +133,8 @@ class MstSizer:
         """Return the least size whose throughput exceeds the load with the required probability, or the best size."""
         if self._model is None:
             return None
-        needed = load.expected_per_s + self._score * math.hypot(
-            self._model.deviation if self.techniques.uncertainty else 0.0, load.deviation_per_s
-        )
+        margin = self._model.margin(self._probability) if self.techniques.uncertainty else 0.0
+        needed = load.expected_per_s + math.hypot(margin, self._score * load.deviation_per_s)
         enough = self._throughputs > needed
         return int(np.argmax(enough) if enough.any() else np.argmax(self._throughputs)) + 1
 
@@ -177,8 +177,7 @@ def _sums(rows: JSON) -> dict[int, tuple[float, int]]:
 def _proportional(samples: MstSamples) -> MstModel:
     """A line through the origin, for samples of a single size."""
     (size,) = samples.sizes
-    shape = MstModel(MstKind.QUADRATIC, (0.0, samples.mean(size) / size, 0.0), 0.0)
-    return MstModel(shape.kind, shape.weights, samples.error(shape))
+    return samples.with_uncertainty(MstKind.QUADRATIC, (0.0, samples.mean(size) / size, 0.0), coefficients=1)
 
 
 _DEFAULT_PROBABILITY = 0.95
@@ -212,7 +211,7 @@ class Mst(BlockPolicy[MstSettings]):
     """
 
     Settings = MstSettings
-    state_version = 2
+    state_version = 3
     techniques: ClassVar[Techniques]
 
     def __init__(self, settings: MstSettings, context: Context) -> None:

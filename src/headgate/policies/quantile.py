@@ -45,7 +45,7 @@ class Quantile(BlockPolicy[QuantileSettings]):
 
     name = "quantile"
     summary = "Weighs instances against misses by the distributions of load and throughput."
-    state_version = 2
+    state_version = 3
     Settings = QuantileSettings
 
     def __init__(self, settings: QuantileSettings, context: Context) -> None:

@@ -110,7 +110,10 @@ def test_a_second_run_gives_the_same_json(name: str) -> None:
 
 def test_the_rows_of_figure_7_have_every_measure_with_its_deviation_and_the_documents_figure() -> None:
     rows = SMALL["imai-fig-7"](lambda _: None).rows
-    assert [row["policy"] for row in rows] == [*(f"mst-{number}" for number in range(8)), "quantile"]
+    policies = [*(f"mst-{number}" for number in range(8)), "quantile"]
+    assert [(row["training"], row["policy"]) for row in rows] == [
+        (training, policy) for training in ("once", "each run") for policy in policies
+    ]
     for row in rows:
         for name in imai.MEASURES:
             assert row[name] >= 0
@@ -123,7 +126,8 @@ def test_the_rows_of_figure_7_have_every_measure_with_its_deviation_and_the_docu
 def test_on_the_documents_week_each_technique_helps_and_quantile_costs_less() -> None:
     """Two applications and one run of the full evaluation, over all minutes: the order of figure 7."""
     plan = EvaluationPlan(applications=("grep", "page-view"), runs=1)
-    rows = {row["policy"]: row for row in imai.compare_policies(lambda _: None, plan, processes=1).rows}
+    outcome = imai.compare_policies(lambda _: None, plan, processes=1)
+    rows = {row["policy"]: row for row in outcome.rows if row["training"] == "once"}
     qos = {name: row["qos_pct"] for name, row in rows.items()}
     assert all(qos[f"mst-{single}"] > qos["mst-0"] + 3 for single in (1, 2, 4))
     assert max(qos[f"mst-{number}"] for number in range(8)) == qos["mst-7"]
@@ -136,6 +140,24 @@ def test_what_quantile_saves_is_reported_for_both_ways_of_charging() -> None:
     for saved, cost in (("saved_pct", "relative_cost_truth"), ("saved_started_pct", "relative_cost_started")):
         assert row[saved] == pytest.approx(100 * (1 - row["quantile"][cost] / row["mst-7"][cost]), abs=0.01)
     assert row["mst-7"]["relative_cost_started"] > row["mst-7"]["relative_cost_truth"]
+
+
+def test_training_once_gives_all_runs_the_same_samples() -> None:
+    once, each = Bench("grep", 600, load="tweets"), Bench("grep", 600, load="tweets", trained_once=False)
+    assert once.trial(0, 0).training == once.trial(0, 1).training == each.trial(0, 0).training
+    assert each.trial(0, 1).training != each.trial(0, 0).training
+    assert np.array_equal(once.trial(0, 1).draws, each.trial(0, 1).draws), "the runs themselves are the same"
+
+
+@needs_traces
+def test_a_job_that_does_not_scale_is_never_late_and_over_provisioned_at_the_spikes_with_forecasts() -> None:
+    bench = Bench("vht")
+    trial = bench.trial(0, 0)
+    application = bench.application
+    least = least_sizes(bench.load, application.means, application.deviations, trial.draws)
+    measures = {policy: measure(bench.run(policy, trial), least) for policy in ("mst-0", "mst-7")}
+    assert {result.qos_pct for result in measures.values()} == {100.0}
+    assert measures["mst-0"].relative_cost_truth == 1.0 < measures["mst-7"].relative_cost_truth
 
 
 def test_less_noise_and_another_load_change_nothing_but_that() -> None:

@@ -19,7 +19,7 @@ from scipy.optimize import nnls
 
 from headgate.core.types import JSON
 from headgate.forecast.base import FloatArray
-from headgate.policies.capacity.mst import Measured, MstKind, MstModel
+from headgate.policies.capacity.mst import PRIOR_FREEDOM, Measured, MstKind, MstModel
 
 _PRIOR_DEVIATION = 0.15
 """How far, as a share, the fitted model may be off where nothing was measured."""
@@ -135,8 +135,8 @@ def _relative_fit(measured: Sequence[Measured]) -> MstModel:
     throughputs = np.array([throughput for _, throughput in measured])
     if len(set(sizes)) == 1:
         # One size says nothing about the others but that twice as many might carry twice as much.
-        return MstModel(MstKind.RECIPROCAL, (0.0, float(np.mean(sizes / throughputs)), 0.0, 0.0), 0.0)
+        return MstModel(MstKind.RECIPROCAL, (0.0, float(np.mean(sizes / throughputs)), 0.0, 0.0), 0.0, PRIOR_FREEDOM)
     features = MstKind.RECIPROCAL.features(sizes)[:, :2] * throughputs[:, None]
     scale = np.sqrt(np.mean(features * features, axis=0))
     weights, _ = nnls(features / scale, np.ones(len(sizes)))
-    return MstModel(MstKind.RECIPROCAL, (*(float(weight) for weight in weights / scale), 0.0, 0.0), 0.0)
+    return MstModel(MstKind.RECIPROCAL, (*(float(weight) for weight in weights / scale), 0.0, 0.0), 0.0, PRIOR_FREEDOM)

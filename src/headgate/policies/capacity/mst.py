@@ -1,19 +1,26 @@
 """The maximum sustainable throughput (MST) of a number of instances, learned by regression (imai §III-A, eqs. 2, 3, 6).
 
 Model 1 is τ(m) = 1 / (w0 + w1/m + w2·m + w3·m²), which is linear in 1/τ; model 2 is τ(m) = w0 + w1·m − w2·m². Weights
-are not negative: the signs as printed say so, and a curve with other signs would grow without bound or turn negative.
-Which model is taken is decided on validation samples, and σ is the deviation of the residuals over n − l (eq. 6).
+are not negative: the signs as printed say so, and a curve with other signs would grow without bound. The exception is
+w0 of model 2 from three sizes on: a job with a fixed cost per batch sustains more than twice as much on two instances,
+and a curve through the origin would promise too much for one.
+
+Which model is taken is decided on validation samples. σ of eq. 6 is undefined for n ≤ l samples, and 0 for a curve that
+goes through all of its points, so a weak prior is added and the throughput follows Student's t instead of eq. 7's
+normal distribution; with many samples both are the same.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TypeAlias
 
 import numpy as np
 from scipy.optimize import nnls
+from scipy.special import stdtrit
 
 from headgate.core.errors import InputError
 from headgate.core.types import JSON, Sample
@@ -95,6 +102,12 @@ def middling(values: Sequence[float]) -> list[float]:
 Measured: TypeAlias = tuple[int, float]
 """A number of instances and the throughput in records/s that they sustained at most."""
 
+PRIOR_DEVIATION = 0.03
+"""Deviation of repeated measurements as a share of their mean: the median over the sizes of measured applications
+(``docs/benchmarks/mst.json``)."""
+PRIOR_FREEDOM = 1
+"""The number of samples that the prior counts as."""
+_LEAST_SIZES_FOR_FIXED_COST = 3
 _LARGEST = 1e12
 """Records/s that stand for no bound at all: what model 1 says when every weight is 0."""
 
@@ -118,17 +131,23 @@ class MstKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MstModel:
-    """A fitted curve with its uncertainty, assumed normal and the same at every size (eq. 7).
+    """A fitted curve with its uncertainty, which is the same at every size (eq. 7).
 
-    >>> model = MstModel(MstKind.QUADRATIC, (10.0, 100.0, 0.5), deviation=8.0)
-    >>> [float(value) for value in model.throughput(np.array([1.0, 10.0]))]
-    [109.5, 960.0]
+    >>> model = MstModel(MstKind.QUADRATIC, (10.0, 100.0, 0.5), deviation=8.0, freedom=3)
+    >>> [float(value) for value in model.throughput(np.array([1.0, 10.0]))], round(model.margin(0.95), 1)
+    ([109.5, 960.0], 18.8)
     """
 
     kind: MstKind
     weights: tuple[float, ...]
     deviation: float
-    """σ of eq. 6, in records/s."""
+    """σ in records/s."""
+    freedom: int
+    """Degrees of freedom of Student's t distribution."""
+
+    def margin(self, probability: float) -> float:
+        """Return by how many records/s the throughput may be below the curve, with this probability of less."""
+        return self.deviation * float(stdtrit(self.freedom, probability))
 
     def throughput(self, instances: FloatArray) -> FloatArray:
         """Expected throughput in records/s of each number of instances, at least 0."""
@@ -138,12 +157,12 @@ class MstModel:
         return np.asarray(np.maximum(values, 0.0))
 
     def to_json(self) -> JSON:
-        return [int(self.kind), list(self.weights), self.deviation]
+        return [int(self.kind), list(self.weights), self.deviation, self.freedom]
 
     @classmethod
     def from_json(cls, state: JSON) -> MstModel:
-        kind, weights, deviation = state
-        return cls(MstKind(kind), tuple(float(weight) for weight in weights), float(deviation))
+        kind, weights, deviation, freedom = state
+        return cls(MstKind(kind), tuple(float(weight) for weight in weights), float(deviation), int(freedom))
 
 
 class MstSamples:
@@ -194,28 +213,43 @@ class MstSamples:
         """The least-squares curve of one kind through all samples."""
         if not self._sums:
             raise InputError("an MST model needs samples; there are none.")
-        instances, counts, totals, squares, reciprocals = self._arrays()
+        instances, counts, totals, _, reciprocals = self._arrays()
         # Several samples of one size weigh like their mean taken that often.
         means = (reciprocals if kind is MstKind.RECIPROCAL else totals) / counts
         weight = np.sqrt(counts)
         features = kind.features(instances)
+        has_fixed_cost = kind is MstKind.QUADRATIC and len(instances) >= _LEAST_SIZES_FOR_FIXED_COST
+        if has_fixed_cost:
+            # A column for the negative part of w0.
+            features = np.column_stack([features, -features[:, 0]])
         # Columns of one length: m² and 1/m differ by orders of magnitude.
         scale = np.sqrt(np.mean(features * features, axis=0))
         unit = float(np.mean(np.abs(means))) or 1.0
         solution, _ = nnls(weight[:, None] * features / scale, weight * means / unit)
-        weights = tuple(float(value) for value in unit * solution / scale)
-        model = MstModel(kind, weights, 0.0)
-        fitted = model.throughput(instances)
-        residual = float(np.sum(squares - 2 * fitted * totals + counts * fitted * fitted))
-        freedom = max(1, int(counts.sum()) - kind.coefficients)
-        return MstModel(kind, weights, float(np.sqrt(max(0.0, residual) / freedom)))
+        weights = [float(value) for value in unit * solution / scale]
+        if has_fixed_cost:
+            weights[0] -= weights.pop()
+        return self.with_uncertainty(kind, weights, kind.coefficients)
+
+    def with_uncertainty(self, kind: MstKind, weights: Sequence[float], coefficients: int) -> MstModel:
+        """Return the model of a curve with this many fitted coefficients and σ by eq. 6 with a prior."""
+        curve = MstModel(kind, tuple(weights), 0.0, PRIOR_FREEDOM)
+        measured = max(0, len(self) - coefficients)
+        _, _, totals, *_ = self._arrays()
+        prior = PRIOR_DEVIATION * float(totals.sum()) / len(self)
+        residual = self._residual(curve) if measured else 0.0
+        variance = (PRIOR_FREEDOM * prior**2 + residual) / (PRIOR_FREEDOM + measured)
+        return replace(curve, deviation=math.sqrt(variance), freedom=PRIOR_FREEDOM + measured)
 
     def error(self, model: MstModel) -> float:
         """Root mean square difference, in records/s, of a curve to these samples."""
+        return math.sqrt(self._residual(model) / len(self))
+
+    def _residual(self, model: MstModel) -> float:
+        """Return the sum of squared differences of the samples to a curve."""
         instances, counts, totals, squares, _ = self._arrays()
         fitted = model.throughput(instances)
-        residual = float(np.sum(squares - 2 * fitted * totals + counts * fitted * fitted))
-        return float(np.sqrt(max(0.0, residual) / counts.sum()))
+        return max(0.0, float(np.sum(squares - 2 * fitted * totals + counts * fitted * fitted)))
 
     def _arrays(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
         rows = np.array([(size, *self._sums[size]) for size in self.sizes], dtype=np.float64)
@@ -234,19 +268,27 @@ class MstSamples:
         return samples
 
 
-def select_model(training: MstSamples, validation: MstSamples | None = None, *, discrepancy: float = 0.1) -> MstModel:
+DISCREPANCY = 0.1
+"""Models that differ by more than this share of the larger one can be told apart by a measurement."""
+
+
+def discrepancies(models: Sequence[MstModel], sizes: FloatArray) -> FloatArray:
+    """Return by which share of the larger one the throughputs of two models differ at each size."""
+    first, second = (model.throughput(sizes) for model in models)
+    return np.asarray(np.abs(first - second) / np.maximum(np.maximum(first, second), 1 / _LARGEST))
+
+
+def select_model(training: MstSamples, validation: MstSamples | None = None) -> MstModel:
     """Fit both models and take the one that is nearer to the validation samples (imai §III-A2).
 
-    Only sizes at which the two differ by more than ``discrepancy`` of the larger one are looked at; where they never
-    do, or nothing was measured for validation, the one nearer to the training samples is taken.
+    Only sizes at which the two differ by more than ``DISCREPANCY`` are looked at; where they never do, or nothing was
+    measured for validation, the one nearer to the training samples is taken.
     """
     models = [training.fit(kind) for kind in MstKind]
     judges = training
     if validation is not None and validation.sizes:
         sizes = np.array(validation.sizes, dtype=np.float64)
-        first, second = (model.throughput(sizes) for model in models)
-        apart = np.abs(first - second) > discrepancy * np.maximum(first, second)
-        distinguishing = {int(size) for size in sizes[apart]}
+        distinguishing = {int(size) for size in sizes[discrepancies(models, sizes) > DISCREPANCY]}
         if distinguishing:
             judges = validation.only(distinguishing)
     return min(models, key=judges.error)

@@ -129,6 +129,8 @@ class EvaluationPlan:
     """A load that replaces those of all applications."""
     noise: float = 1.0
     """A factor on the deviations of all throughputs."""
+    trained_once: bool = True
+    """Whether all runs of an application share its training samples, as in the document."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def _spread(parts: Sequence[EvaluationPlan], processes: int) -> Iterator[list[Re
 def run_application(plan: EvaluationPlan) -> list[Result]:
     """Run the only application of a plan."""
     (name,) = plan.applications
-    bench = Bench(name, plan.minutes, load=plan.load, noise=plan.noise)
+    bench = Bench(name, plan.minutes, load=plan.load, noise=plan.noise, trained_once=plan.trained_once)
     results = []
     for run in range(plan.runs):
         trial = bench.trial(plan.seed, run)
@@ -186,7 +188,16 @@ class WeekDraws:
 class Bench:
     """An application with its load and the forecasts of it, which are computed when first needed."""
 
-    def __init__(self, name: str, minutes: int = WEEK_MINUTES, *, load: str | None = None, noise: float = 1.0) -> None:
+    def __init__(
+        self,
+        name: str,
+        minutes: int = WEEK_MINUTES,
+        *,
+        load: str | None = None,
+        noise: float = 1.0,
+        trained_once: bool = True,
+    ) -> None:
+        self._trained_once = trained_once
         self._index, own = next((index, query) for index, query in enumerate(QUERIES) if query.name == name)
         self.application: StreamQuery = replace(own, noise=noise * own.noise)
         self.load: FloatArray = own.peak * load_shape(load or own.load)[:minutes]
@@ -202,11 +213,13 @@ class Bench:
     def trial(self, seed: int, run: int) -> WeekDraws:
         application = self.application
         random = np.random.default_rng([seed, self._index, run])
-        return WeekDraws(
-            application.measure(application.training_sizes, random),
-            application.measure(application.validation_sizes, random),
-            random.normal(size=-(-len(self.load) // BLOCK)),
-        )
+        training = application.measure(application.training_sizes, random)
+        validation = application.measure(application.validation_sizes, random)
+        draws = random.normal(size=-(-len(self.load) // BLOCK))
+        if run and self._trained_once:
+            first = self.trial(seed, 0)
+            training, validation = first.training, first.validation
+        return WeekDraws(training, validation, draws)
 
     def sizer(self, policy: str, trial: WeekDraws, probability: float) -> Sizer:
         highest, training, validation = self.application.largest, trial.training, trial.validation
