@@ -20,7 +20,7 @@ from headgate.research.russo.evaluation import (
     run_contender,
     taxi_counts,
 )
-from headgate.research.scenarios.russo import BEYOND, TABLE_1, compared_with_document
+from headgate.research.scenarios.russo import BEYOND, DAG_CASES, SENSITIVITY, TABLE_1, compared_with_document
 from headgate.workloads.traces import VARIABLE
 
 MONTH = 43_200
@@ -28,7 +28,7 @@ SHORT = 3000
 
 
 def test_the_scenarios_are_registered() -> None:
-    for name in ("russo-table-1", "russo-fig-2b", "russo-beyond"):
+    for name in ("russo-table-1", "russo-fig-2b", "russo-sensitivity", "russo-dag", "russo-beyond"):
         assert find_scenario(name).name == name
 
 
@@ -57,7 +57,21 @@ def test_plans_that_are_known_beforehand_order_as_in_the_document_after_a_month(
     assert costs["Decentralized (U=0.7)"] < costs["Decentralized (U=0.6)"] < costs["Decentralized (U=0.8)"]
 
 
-@pytest.mark.parametrize("contender", [case for case in BEYOND if case.operators == 3], ids=lambda case: case.label)
+def test_a_forked_application_joins_at_its_last_operator_and_has_the_bound_of_its_longest_way() -> None:
+    application = World(4, is_forked=True).application
+    assert set(application.topology.streams) == {
+        ("operator-1", "operator-2"),
+        ("operator-1", "operator-3"),
+        ("operator-2", "operator-4"),
+        ("operator-3", "operator-4"),
+    }
+    assert application.bound_s == pytest.approx(1.95)
+
+
+SMALL_CASES = [case for case in (*BEYOND, *DAG_CASES, *SENSITIVITY) if case.operators < 5]
+
+
+@pytest.mark.parametrize("contender", SMALL_CASES, ids=lambda case: case.label)
 def test_every_contender_runs(contender: PlannerCase) -> None:
     tally = run_contender(contender, 300)
     assert tally.slots == 300

@@ -167,10 +167,14 @@ def test_a_kernel_reads_as_an_m_d_1_queue_does() -> None:
         ("rl-centralized", {"response_time": "learned"}, CentralPlanner(RUSSO, GRID, known=False)),
         (
             "rl-decentralized",
-            {"target_utilization": 0.7, "act_together": False},
+            {},
             AgentsPlanner(RUSSO, AGENT_GRIDS, targets=[0.7]),
         ),
-        ("rl-decentralized", {}, AgentsPlanner(RUSSO, AGENT_GRIDS, targets=CANDIDATES, together=True)),
+        (
+            "rl-decentralized",
+            {"coordination": "together"},
+            AgentsPlanner(RUSSO, AGENT_GRIDS, targets=CANDIDATES, together=True),
+        ),
         ("mdp-path", {"sweeps_per_slot": 1}, PathPlanner(RUSSO, GRID)),
         ("mdp-path", {"response_time": "learned"}, PathPlanner(RUSSO, GRID, known=False, sweeps=20)),
         ("mdp", {"replan_every_s": "1h"}, ExactPlanner(RUSSO, GRID, replan_every=60)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
@@ -18,7 +18,7 @@ from headgate.lab.processes import in_processes
 from headgate.lab.scenario import Progress
 from headgate.policies.planning.agents import CANDIDATES, AgentsPlanner
 from headgate.policies.planning.central import CentralPlanner, ExactPlanner
-from headgate.policies.planning.model import ApplicationModel, Planner, RateGrid, Transitions
+from headgate.policies.planning.model import ApplicationModel, Planner, RateGrid, Transitions, Weights
 from headgate.policies.planning.path import PathPlanner
 from headgate.render.plots import Plot, axes, line
 from headgate.research.russo.slotted_network import SlotTally, SlottedNetwork, levels_like
@@ -68,23 +68,19 @@ TRACE = "nyc-taxi"
 SEED = 0
 _SHARED = (
     "Load: minutes are cut into levels of 20 per minute, and their transition probabilities (eq. 5) generate the year "
-    "that is run, as in the document. The document counts the trips of 2013 and prints no rates. "
+    "that is run, as in the document. The document prints neither rates nor the year of its data: that they are New "
+    "York's taxi trips of 2013 is inferred from the page that it cites. "
 )
 _REAL = (
     "The minutes here come from New York's passengers by half hour, July 2014 to January 2015: scaled to the "
     f"{MEAN_PER_MINUTE:.0f} trips per minute of 2013, on lines between the middles of half hours, Poisson in each "
-    "minute. Nothing was tuned: the first draw was taken. How minutes scatter decides the costs: without the Poisson "
-    "draws the exact plan costs 0.122."
+    "minute. Nothing was tuned: the first draw was taken. How minutes scatter decides the costs, see russo-sensitivity."
 )
 _GENERATED = (
     "The minutes here come from a generator: the hourly shape of a week, 10 % spread between days and between half "
-    f"hours, Poisson minutes, mean {MEAN_PER_MINUTE:.0f} per minute. How much rates vary moves the costs: without the "
-    "two spreads the exact plan costs 0.152, with twice the half-hourly one and some noise per minute 0.174. The "
-    "spreads that are used lie between the robust and the plain deviation of New York's counts of 2014 (6 and 13 % "
-    "between days, 7 and 20 % between half hours). They were chosen with the document's table in view: of 19 variants "
-    "that were tried they come nearest to it, so that the costs agree is in part by choice; their order is not. The "
-    "seeds 0 and 1 were taken after looking at twelve pairs of them, between which the exact plan's cost differed by "
-    "up to 3 %."
+    f"hours, Poisson minutes, mean {MEAN_PER_MINUTE:.0f} per minute. How much rates vary moves the costs. The spreads "
+    "and the seeds were chosen with the document's table in view, so that the costs agree is in part by choice; their "
+    "order is not."
 )
 
 
@@ -94,11 +90,13 @@ class TaxiLoad:
 
     is_real: bool
     why_not_real: str = ""
+    is_scattered: bool = True
+    """Whether the trips of a minute are drawn by Poisson's law around New York's rates, or are these rates."""
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
         """Trips in each minute."""
-        return real_counts(seed=SEED) if self.is_real else taxi_counts(seed=SEED)
+        return real_counts(seed=SEED, is_scattered=self.is_scattered) if self.is_real else taxi_counts(seed=SEED)
 
     @property
     def note(self) -> str:
@@ -120,14 +118,15 @@ def best_load() -> TaxiLoad:
     return TaxiLoad(is_real=True)
 
 
-def real_counts(*, seed: int) -> NDArray[np.int64]:
+def real_counts(*, seed: int, is_scattered: bool = True) -> NDArray[np.int64]:
     """Return trips per minute after New York's half-hourly counts, with the mean of the document's year."""
     trace = read_trace(TRACE)
     step_minutes = trace.step_s / 60
     minutes = np.arange(round(len(trace.rates_per_s) * step_minutes)) + 0.5
     middles = (np.arange(len(trace.rates_per_s)) + 0.5) * step_minutes
     expected = np.interp(minutes, middles, trace.rates_per_s)
-    draws = np.random.default_rng(seed).poisson(MEAN_PER_MINUTE / expected.mean() * expected)
+    scaled = MEAN_PER_MINUTE / expected.mean() * expected
+    draws = np.random.default_rng(seed).poisson(scaled) if is_scattered else scaled.round()
     return np.asarray(draws, dtype=np.int64)
 
 
@@ -148,8 +147,7 @@ READING = (
     "Without a known response time (RL) the penalty is averaged with weight 0.1 for each rate and resulting sizes "
     "(eq. 6).",
     "Decentralised agents know how busy they will be from their operator's speed. The document does not say so, and "
-    "its mark for a known model is missing from those rows. Both readings were tried: when agents learn it (eq. 6), on "
-    "a generated year, the costs were 0.183, 0.174 and 0.187, the last of them 9 % below the document's.",
+    "its mark for a known model is missing from those rows. russo-sensitivity has both readings.",
 )
 """Our reading of the document where it is ambiguous."""
 
@@ -160,21 +158,29 @@ def notes(load: TaxiLoad) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class World:
-    """A pipeline with its year of load."""
+    """An application with its year of load: a pipeline, or a fork after its first and a join at its last operator."""
 
     operators: int = 3
     slots: int = MINUTES_PER_YEAR
     load: TaxiLoad = GENERATED
+    speeds_per_s: tuple[float, ...] = SERVICE_RATES_PER_S
+    """Further operators repeat them."""
+    weights: Weights = field(default_factory=Weights)
+    is_forked: bool = False
 
     @cached_property
     def application(self) -> ApplicationModel:
         names = [f"operator-{index + 1}" for index in range(self.operators)]
-        repeats = -(-self.operators // len(SERVICE_RATES_PER_S))
+        repeats = -(-self.operators // len(self.speeds_per_s))
+        edges = list(pairwise(names))
+        if self.is_forked:
+            edges = [edge for name in names[1:-1] for edge in ((names[0], name), (name, names[-1]))]
         return ApplicationModel(
-            Topology(tuple(names), tuple(pairwise(names))),
-            (SERVICE_RATES_PER_S * repeats)[: self.operators],
-            BOUND_S * self.operators,
+            Topology(tuple(names), tuple(edges)),
+            (self.speeds_per_s * repeats)[: self.operators],
+            BOUND_S * (3 if self.is_forked else self.operators),
             MAX_INSTANCES,
+            weights=self.weights,
         )
 
     @cached_property
@@ -224,10 +230,12 @@ class PlannerCase:
     policy: str
     options: Mapping[str, Any]
     operators: int = 3
+    world: Mapping[str, Any] = field(default_factory=dict)
+    """Changes of the application, as arguments of ``World``."""
 
 
 def run_contender(contender: PlannerCase, slots: int, load: TaxiLoad = GENERATED) -> SlotTally:
-    world = World(contender.operators, slots, load)
+    world = World(contender.operators, slots, load, **contender.world)
     return world.run(make_planner(world, contender.policy, contender.options))
 
 
