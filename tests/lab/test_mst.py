@@ -60,10 +60,10 @@ def test_the_size_at_which_the_models_differ_most_is_named() -> None:
     assert found.next_size_text().endswith("add --validate 8")
 
 
-def test_models_that_agree_need_no_further_size() -> None:
+def test_models_that_agree_need_no_other_size() -> None:
     linear = fitted(MstPlan((1, 2, 4)), [measured(size, 100.0 * size) for size in (1, 2, 4)], "4.0.0")
     assert linear.next_size() is None
-    assert linear.next_size_text().startswith("no further size is needed")
+    assert linear.next_size_text().startswith("no other size is needed")
 
 
 def test_a_size_that_did_not_settle_is_left_out_and_two_are_needed() -> None:

@@ -147,7 +147,7 @@ class MstResult:
             ],
             "models": [_model_json(model) for model in self.models],
             "selected": int(self.selected.kind),
-            "next_executors": None if (further := self.next_size()) is None else further[0],
+            "next_executors": None if (found := self.next_size()) is None else found[0],
             "curve": [
                 {
                     "executors": size,
@@ -177,7 +177,7 @@ class MstResult:
         """Return the sentence on the next size worth measuring."""
         found, most = self.next_size(), min(MOST_SLOTS, PREDICTED_SIZES * max(self.plan.sizes))
         if found is None:
-            return f"no further size is needed: up to {most} executors the models differ by at most {DISCREPANCY:.0%}"
+            return f"no other size is needed: up to {most} executors the models differ by at most {DISCREPANCY:.0%}"
         size, share = found
         first, second = (float(model.throughput(np.array([float(size)]))[0]) for model in self.models)
         return (

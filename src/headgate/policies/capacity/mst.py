@@ -269,7 +269,7 @@ class MstSamples:
 
 
 DISCREPANCY = 0.1
-"""Models that differ by more than this share of the larger one can be told apart by a measurement."""
+"""A measurement can distinguish models that differ by more than this share of the larger one."""
 
 
 def discrepancies(models: Sequence[MstModel], sizes: FloatArray) -> FloatArray:
