@@ -103,6 +103,10 @@ PAGES: Mapping[str, Mapping[str, How]] = {
         "headgate kafka connector": Ends(r"^(\S+\.jar,){3}\S+\.jar$"),
         "spark-submit --jars": Ends("the connector is there"),
     },
+    "docs/guides/break.md": {
+        "headgate lab break": Ends("cases tried; the files are in break-hpa"),
+        "headgate lab run": Ends("1 runs in lab/hpa-1"),
+    },
     "docs/guides/lab.md": {
         "headgate lab run": Ends(r"48 runs in lab/my; look again with: headgate lab results lab/my"),
         "headgate lab results": Ends("kept"),

@@ -25,6 +25,7 @@ NOT_HERE = (
     "flink",
     "history",
     "kafka",
+    "lab break",
     "lab results",
     "lab run",
     "lab tune",

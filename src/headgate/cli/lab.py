@@ -22,6 +22,7 @@ from headgate.cli.common import (
     write_json,
 )
 from headgate.cli.interrupts import message_when_stopped
+from headgate.cli.lab_break import break_policy
 from headgate.cli.lab_results import results, show_outcome, show_ranks, show_results
 from headgate.cli.lab_tune import new_folder, tune
 from headgate.cli.tables import print_described
@@ -259,3 +260,4 @@ def schema(json_file: options.Json = None) -> None:
 lab.command()(results)
 lab.command()(traces)
 lab.command()(tune)
+lab.command("break")(break_policy)

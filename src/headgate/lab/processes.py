@@ -8,10 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+
+class RunIn(Protocol):
+    """Runs work on tasks, and yields the results in their order."""
+
+    def __call__(self, work: Callable[[Task], Result], tasks: Sequence[Task], /) -> Iterator[Result]: ...
 
 
 def in_processes(
@@ -21,14 +27,33 @@ def in_processes(
 
     After Ctrl-C, or when the caller stops iterating, remaining tasks are cancelled and the processes terminated.
     """
-    others = set(active_children())
-    # Spawned, because a fork of a process with threads may hang.
-    pool = ProcessPoolExecutor(min(most or os.cpu_count() or 1, max(1, len(tasks))), mp_context=get_context("spawn"))
-    try:
+    with _pool(min(most or os.cpu_count() or 1, max(1, len(tasks)))) as pool:
         with _interrupts_waiting():
             waiting = {pool.submit(work, task): number for number, task in enumerate(tasks)}
         for future in as_completed(waiting):
             yield waiting[future], future.result()
+
+
+@contextmanager
+def workers(count: int) -> Iterator[RunIn]:
+    """Yield a function that runs work on processes, which stay for the next call."""
+    with _pool(count) as pool:
+
+        def run(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
+            with _interrupts_waiting():
+                waiting = [pool.submit(work, task) for task in tasks]
+            return (future.result() for future in waiting)
+
+        yield run
+
+
+@contextmanager
+def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
+    others = set(active_children())
+    # Spawned, because a fork of a process with threads may hang.
+    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"))
+    try:
+        yield pool
     except BaseException:
         for child in set(active_children()) - others:
             child.terminate()

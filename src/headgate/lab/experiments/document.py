@@ -484,7 +484,12 @@ class ExperimentForm(Form[ExperimentMatrix]):
 
 def read_experiment(path: Path, leave_out: LeaveOut = lambda _: False) -> ExperimentMatrix:
     """Return the experiment in a file; raise an ``InputError`` with all mistakes."""
-    return documents.read(documents.read_text(path), ExperimentForm, str(path), ExperimentContext(path, leave_out))
+    return parse_experiment(documents.read_text(path), path, leave_out)
+
+
+def parse_experiment(text: str, path: Path, leave_out: LeaveOut = lambda _: False) -> ExperimentMatrix:
+    """Return the experiment in the text of a file; ``path`` names it in messages, and its folder has other files."""
+    return documents.read(text, ExperimentForm, str(path), ExperimentContext(path, leave_out))
 
 
 def json_schema() -> dict[str, Any]:

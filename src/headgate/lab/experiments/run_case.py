@@ -19,6 +19,7 @@ from headgate.core.objective_form import objective_from
 from headgate.core.types import JSON
 from headgate.lab.code_state import fingerprint
 from headgate.lab.measures import measures_of
+from headgate.policies.frame.base import PolicyMaker
 from headgate.runtime.interrupts import raise_if_interrupted
 from headgate.runtime.model_file import SETTING as MODEL_FILE
 from headgate.runtime.simulate import Model, Progress, SimulationResult, simulate
@@ -116,7 +117,7 @@ def figures_of(result: SimulationResult, case: Case, objective: Objective, load:
         load,
         objective=objective,
         service_rate_per_s=case.rate_per_s,
-        model=_model(case),
+        model=model_of(case),
         startup_s=case.startup_s,
     )
     summary = result.summary
@@ -140,8 +141,8 @@ def run_case(case: Case, folder: Path, place: int = 0, progress: Progress | None
     }
     try:
         objective = objective_from(case.objective_data)
-        load = _workload(case.load, case.scale, case.seed, folder)
-        result = _run(case, objective, load, folder, progress)
+        load = load_of(case, folder)
+        result = simulate_case(case, objective, load, folder, progress=progress)
         row |= figures_of(result, case, objective, load)
         row["kept"] = is_objective_met(result.summary, objective, case.seconds)
     except HeadgateError as error:
@@ -152,15 +153,24 @@ def run_case(case: Case, folder: Path, place: int = 0, progress: Progress | None
     return row
 
 
-def _run(case: Case, objective: Objective, load: Workload, folder: Path, progress: Progress | None) -> SimulationResult:
+def simulate_case(
+    case: Case,
+    objective: Objective,
+    load: Workload,
+    folder: Path,
+    *,
+    policy: PolicyMaker | None = None,
+    progress: Progress | None = None,
+) -> SimulationResult:
+    """Simulate the job of a case with its own policy, or with another one that is set up already."""
     return simulate(
-        case.policy,
+        policy or case.policy,
         load,
         objective=objective,
-        settings=_with_path(case.settings, folder),
-        guards=case.guards,
+        settings=None if policy else _with_path(case.settings, folder),
+        guards=None if policy else case.guards,
         service_rate_per_s=case.rate_per_s,
-        model=_model(case),
+        model=model_of(case),
         start=objective.min_instances if case.start is None else case.start,
         readings=case.readings,
         startup_s=case.startup_s,
@@ -173,13 +183,19 @@ def _run(case: Case, objective: Objective, load: Workload, folder: Path, progres
     )
 
 
-def _model(case: Case) -> Model:
+def model_of(case: Case) -> Model:
+    """Return how the job of a case works."""
     return "queue" if case.batches is None else micro_batch(case.batches)
+
+
+def load_of(case: Case, folder: Path) -> Workload:
+    """Return the load of a case with its seed's noise."""
+    return _workload(case.load, case.scale, case.seed, folder)
 
 
 @lru_cache(maxsize=8)
 def _workload(spec: str, scale: float, seed: int, folder: Path) -> Workload:
-    """Return a load with its seed's noise; cached, because consecutive cases mostly share it."""
+    """Cached, because consecutive cases mostly share their load."""
     load = reseeded(parse_workload(spec, folder), seed)
     return load if scale == 1 else Scaled(load, scale)
 
