@@ -255,7 +255,7 @@ def test_other_resource_profiles_keep_their_executors_across_a_resize(spark: Spa
         eventually("its executor", lambda: len(of_profile()) == 1)
         others = of_profile()
         engine.apply(decision(size(engine), 2))
-        assert backend._totals() == {DEFAULT_PROFILE: 2, profile.id: 1}
+        assert backend._totals.read() == {DEFAULT_PROFILE: 2, profile.id: 1}
         eventually("one more of ours", lambda: size(engine) == Instances(2, 2, 2))
         assert of_profile() == others
     finally:

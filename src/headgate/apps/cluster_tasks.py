@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,10 +17,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from headgate.apps.contract import StreamingApplication
 from headgate.apps.records.tasks import COLUMNS, FOLDER, PARTS, SCHEMA
+from headgate.core.errors import UnsupportedEngineError
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 NOWHERE = -1
 """The machine of a task that is not running."""
@@ -112,7 +115,7 @@ RESULT = "window_end_ms BIGINT, scope STRING, name STRING, tasks DOUBLE, cpu DOU
 def results(events: DataFrame) -> DataFrame:
     cluster = changes(events).withColumn("cluster", f.lit(0)).groupBy("cluster")
     if events.isStreaming:
-        return cluster.transformWithStateInPandas(_Cluster(), RESULT, "append", "none")
+        return cluster.transformWithStateInPandas(_processor(), RESULT, "append", "none")
     # A batch needs no state, and is faster without it.
     return cluster.applyInPandas(_from_the_start, RESULT)
 
@@ -145,20 +148,32 @@ def _from_the_start(reported: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(list(TaskClusterState.empty().snapshots(reported, INTERVAL_S * 1000)), ignore_index=True)
 
 
-class _Cluster(StatefulProcessor):
-    """Receives the changes of completed quarters, all changes of a quarter at once."""
+def _processor() -> StatefulProcessor:
+    """Make what receives the changes of completed quarters, all changes of a quarter at once."""
+    try:
+        from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+    except ImportError as error:
+        raise UnsupportedEngineError(
+            "the application cluster-tasks keeps its state by transformWithState, which came with Spark 4.0; run it "
+            "with that or a newer one."
+        ) from error
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._state = handle.getValueState("cluster", "state BINARY")
+    class Cluster(StatefulProcessor):
+        def init(self, handle: StatefulProcessorHandle) -> None:
+            self._state = handle.getValueState("cluster", "state BINARY")
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timers: TimerValues) -> Iterator[pd.DataFrame]:
-        stored = self._state.get()
-        state = TaskClusterState.empty() if stored is None else TaskClusterState.from_bytes(stored[0])
-        yield from state.snapshots(pd.concat(list(rows), ignore_index=True), INTERVAL_S * 1000)
-        self._state.update((state.to_bytes(),))
+        def handleInputRows(
+            self, key: Any, rows: Iterator[pd.DataFrame], timers: TimerValues
+        ) -> Iterator[pd.DataFrame]:
+            stored = self._state.get()
+            state = TaskClusterState.empty() if stored is None else TaskClusterState.from_bytes(stored[0])
+            yield from state.snapshots(pd.concat(list(rows), ignore_index=True), INTERVAL_S * 1000)
+            self._state.update((state.to_bytes(),))
 
-    def close(self) -> None:
-        """Nothing to release."""
+        def close(self) -> None:
+            """Nothing to release."""
+
+    return Cluster()
 
 
 CLUSTER_TASKS = StreamingApplication(

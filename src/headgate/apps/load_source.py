@@ -8,7 +8,10 @@ restart, or when it reads a range again, it returns the same records. Use it as 
 
 Options: ``workload`` (as in ``headgate simulate``), ``started_s`` (start of the load in epoch seconds; default now),
 ``seconds`` (how long records arrive; default for ever), ``prefill`` (records that wait before the load starts;
-default none), ``partitions`` (tasks per batch) and ``max_rows_per_batch`` (most records of a batch; default all).
+default none), ``partitions`` (tasks per batch) and ``max_rows_per_batch`` (most records of a batch; default all; it
+needs Spark 4.2).
+
+Sources in Python came with Spark 4.0: importing this module with an older one is refused in one sentence.
 """
 
 from __future__ import annotations
@@ -19,18 +22,34 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+import pyspark
 from pyspark.sql.types import StructType
 
-from headgate.core.errors import InputError
+from headgate.core.errors import InputError, UnsupportedEngineError
 from headgate.engines.spark.sources import offers
 from headgate.workloads import parse_workload
 
+try:
+    from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+except ImportError as error:
+    raise UnsupportedEngineError(
+        "Headgate's own loads are sources in Python, which came with Spark 4.0, and this is pyspark "
+        f"{pyspark.__version__}: read from Kafka, or from spark.readStream.format('rate')."
+    ) from error
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit
+
+__all__ = ["DataSource", "DataSourceReader", "InputPartition", "LoadSource", "NumberedReader", "Range", "whole_option"]
+
 ROWS_PER_ARROW_BATCH = 1000
+HAS_READ_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None
+"""Whether this Spark lets a source in Python limit what a batch takes: since 4.2."""
 
 
 def newest_offset(options: Mapping[str, str]) -> str | None:
@@ -71,6 +90,11 @@ class NumberedReader(DataSourceStreamReader):
     def __init__(self, options: Mapping[str, str]) -> None:
         self._partitions = whole_option(options, "partitions", 8, least=1)
         self._max_rows = whole_option(options, "max_rows_per_batch", 0)
+        if self._max_rows and not HAS_READ_LIMITS:
+            raise InputError(
+                f"option max_rows_per_batch {self._max_rows} is not possible: sources in Python take it since Spark "
+                f"4.2, and this is pyspark {pyspark.__version__}."
+            )
 
     @abstractmethod
     def arrived(self) -> int:
@@ -84,13 +108,16 @@ class NumberedReader(DataSourceStreamReader):
         return {"records": 0}
 
     def getDefaultReadLimit(self) -> ReadLimit:
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
         return ReadMaxRows(self._max_rows) if self._max_rows else ReadAllAvailable()
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        arrived = max(self.arrived(), start["records"])
-        if isinstance(limit, ReadMaxRows):
-            arrived = min(arrived, start["records"] + limit.max_rows)
-        return {"records": arrived}
+    def latestOffset(self, start: Mapping[str, int] | None = None, limit: Any = None) -> dict[str, int]:
+        """The end of the next batch; before Spark 4.2, neither its start nor a limit is given."""
+        done = 0 if start is None else start["records"]
+        arrived = max(self.arrived(), done)
+        most = getattr(limit, "max_rows", None)
+        return {"records": arrived if most is None else min(arrived, done + most)}
 
     def reportLatestOffset(self) -> dict[str, int]:
         return {"records": self.arrived()}

@@ -21,11 +21,17 @@ from dataclasses import replace
 from functools import lru_cache
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 import headgate.apps.payloads  # noqa: F401 - registers the payloads of all applications, also in Spark's workers
-from headgate.apps.load_source import NumberedReader, Range, whole_option
+from headgate.apps.load_source import (
+    DataSource,
+    DataSourceReader,
+    InputPartition,
+    NumberedReader,
+    Range,
+    whole_option,
+)
 from headgate.core.errors import InputError
 from headgate.engines.spark.sources import offers
 from headgate.workloads.load import Load

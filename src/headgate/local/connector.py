@@ -1,11 +1,12 @@
 """Spark's Kafka connector: the jars to give to a session as ``spark.jars``.
 
-pyspark comes without it, and a connector of its very version may not be published (yet); then the newest that is known
-to work is taken, and said so.
+pyspark comes without it, and a connector of its very version may not be published (yet); then an older one of the same
+feature release is taken, or the newest that is known to work, and said so.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -16,8 +17,9 @@ from headgate.local.jars import Jar, JarSet, fetch, fetch_published, pinned
 from headgate.local.machine import spark_home
 
 ORGANISATION = "org.apache.spark"
-CONNECTOR = "spark-sql-kafka-0-10_2.13"
-TOKEN_PROVIDER = "spark-token-provider-kafka-0-10_2.13"
+CONNECTOR = "spark-sql-kafka-0-10"
+TOKEN_PROVIDER = "spark-token-provider-kafka-0-10"
+_CORE = re.compile(r"spark-core_([\d.]+)-")
 
 
 @dataclass(frozen=True)
@@ -37,28 +39,63 @@ class Connector:
 
 
 def find_connector() -> Connector:
-    """The connector for the Spark that is installed: of its own version, else the newest that is known to work."""
-    spark_home()  # Which says what to do if there is none.
+    """The connector for the Spark that is installed.
+
+    Of its own version, else the newest of its feature release, else the newest that is known to work.
+    """
+    scala = _scala(Path(spark_home()))
     running, known = version("pyspark"), pinned("connector")
     what = f"Spark's Kafka connector {known.version}"
-    if running == known.version:
+    fits = any(jar.name == f"{CONNECTOR}_{scala}" for jar in known.jars)
+    if running == known.version and fits:
         return Connector(known.version, running, tuple(fetch(what, known.jars)), None)
+    note: str | None = f"there is no connector {running}."
     try:
-        own = fetch_published(f"Spark's Kafka connector {running}", Jar(ORGANISATION, CONNECTOR, running))
+        for release in _releases(running):
+            own = fetch_published(f"Spark's Kafka connector {release}", _jar(CONNECTOR, scala, release))
+            if own is not None:
+                jars = (own, *_others(running, scala, known))
+                return Connector(release, running, jars, None if release == running else note)
     except FetchError as error:
-        own, note = None, str(error)
-    else:
-        note = f"there is no connector {running}."
-    if own is None:
-        return Connector(known.version, running, tuple(fetch(what, known.jars)), note)
-    return Connector(running, running, (own, *_others(running, known)), None)
+        note = str(error)
+    if not fits:
+        raise FetchError(f"{note} None for Scala {scala} is known to work in its place.")
+    return Connector(known.version, running, tuple(fetch(what, known.jars)), note)
 
 
-def _others(running: str, known: JarSet) -> Iterator[Path]:
+def _releases(running: str) -> Iterator[str]:
+    """Yield a release and those before it of the same feature release, newest first.
+
+    >>> list(_releases("4.1.2"))
+    ['4.1.2', '4.1.1', '4.1.0']
+    """
+    yield running
+    line, _, patch = running.rpartition(".")
+    for number in range(int(patch) - 1 if patch.isdigit() else -1, -1, -1):
+        yield f"{line}.{number}"
+
+
+def _jar(name: str, scala: str, release: str) -> Jar:
+    return Jar(ORGANISATION, f"{name}_{scala}", release)
+
+
+def _others(running: str, scala: str, known: JarSet) -> Iterator[Path]:
     """Yield the other jars that a connector of another version than the pinned one needs."""
-    provider = fetch_published(f"Spark's token provider {running}", Jar(ORGANISATION, TOKEN_PROVIDER, running))
+    # Where the pinned one is for another Scala, any of the same feature release will do.
+    fits = any(jar.name == f"{TOKEN_PROVIDER}_{scala}" for jar in known.jars)
+    provider = None
+    for release in (running,) if fits else _releases(running):
+        provider = fetch_published(f"Spark's token provider {release}", _jar(TOKEN_PROVIDER, scala, release))
+        if provider is not None:
+            break
     if provider is not None:
         yield provider
-    replaced = {CONNECTOR} if provider is None else {CONNECTOR, TOKEN_PROVIDER}
-    rest = {jar: digest for jar, digest in known.jars.items() if jar.name not in replaced}
+    replaced = (CONNECTOR,) if provider is None else (CONNECTOR, TOKEN_PROVIDER)
+    rest = {jar: digest for jar, digest in known.jars.items() if not jar.name.startswith(replaced)}
     yield from fetch("what Spark's Kafka connector needs", rest)
+
+
+def _scala(home: Path) -> str:
+    """The version of Scala that a Spark was built for, such as ``2.13``, by the name of one of its jars."""
+    found = (_CORE.match(jar.name) for jar in Path(home, "jars").glob("spark-core_*.jar"))
+    return next((match[1] for match in found if match), "2.13")

@@ -10,8 +10,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import getitem
 from types import SimpleNamespace
 from typing import Any
+
+from headgate.engines.spark.versions import TRIGGERED_METHOD
 
 BEGAN_S = 1_794_825_417.0
 """The wall time of 0 s."""
@@ -40,6 +43,12 @@ def text_value(text: str) -> Any:
     return SimpleNamespace(toString=same(text))
 
 
+JVM: Any = SimpleNamespace(
+    java=SimpleNamespace(lang=SimpleNamespace(reflect=SimpleNamespace(Array=SimpleNamespace(get=getitem))))
+)
+"""As much of a JVM as looking at a query needs."""
+
+
 @dataclass
 class PlayedExecution:
     """A query whose batches take half a second, one a second; each takes what has come by then."""
@@ -54,6 +63,8 @@ class PlayedExecution:
     """When its first batch begins; what came before a restart was done by the run before."""
     kind: str = "headgate-records"
     options: Mapping[str, str] = field(default_factory=dict)
+    has_contexts: bool = True
+    """Whether this Spark has an object for the newest batch, as it has since 4.0."""
 
     def __post_init__(self) -> None:
         self.by_letter = {letter: object() for letter in dict.fromkeys(self.places)}
@@ -74,6 +85,7 @@ class PlayedExecution:
 
     def as_query(self) -> Any:
         return SimpleNamespace(
+            **self._of_this_version(),
             id=same(text_value("id")),
             name=same("played"),
             trigger=same(SimpleNamespace(intervalMs=same(1000))),
@@ -81,11 +93,21 @@ class PlayedExecution:
             sources=same(Seq(self.by_letter[letter] for letter in self.places)),
             analyzedPlan=same(SimpleNamespace(collectLeaves=same(Seq(map(self._leaf, self.places))))),
             checkpointFile=lambda name: f"checkpoint/{name}",
-            getLatestExecutionContext=self._context,
             committedOffsets=lambda: self._progress(self.planned_s - (1 if self.is_running else 0)),
             recentProgress=self._events,
             lastProgress=lambda: next(reversed(self._events()), None),
         )
+
+    def _of_this_version(self) -> dict[str, Any]:
+        context = self._context()
+        if self.has_contexts:
+            return {"getLatestExecutionContext": self._context}
+        return {
+            "currentBatchId": context.batchId,
+            "availableOffsets": context.endOffsets,
+            "latestOffsets": context.latestOffsets,
+            TRIGGERED_METHOD: context.currentTriggerStartTimestamp,
+        }
 
     def _leaf(self, letter: str) -> Any:
         options = dict(self.options) | {"letter": letter}
@@ -98,8 +120,8 @@ class PlayedExecution:
 
     def _context(self) -> Any:
         return SimpleNamespace(
-            batchId=same(self.planned_s),
-            currentTriggerStartTimestamp=same(int(1000 * (BEGAN_S + self.planned_s))),
+            batchId=lambda: self.planned_s,
+            currentTriggerStartTimestamp=lambda: int(1000 * (BEGAN_S + self.planned_s)),
             startOffsets=lambda: self._progress(self.planned_s - 1),
             endOffsets=lambda: self._progress(self.planned_s),
             latestOffsets=lambda: self._progress(self.planned_s),

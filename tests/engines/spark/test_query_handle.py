@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from operator import getitem
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ from headgate.engines.spark import queries as query_handle
 from headgate.engines.spark.queries import QueryHandle
 from headgate.engines.spark.query_readings import QueryReadings
 from headgate.engines.spark.snapshots import Query, QuerySource, SourceReport, partitions_of
-from tests.engines.spark.scala import BEGAN_S, PlayedExecution
+from tests.engines.spark.scala import BEGAN_S, JVM, PlayedExecution
 
 RATE_PER_S = 100
 
@@ -28,10 +26,7 @@ def topic(records: int) -> dict[str, Any]:
 
 
 def opened(execution: PlayedExecution) -> QueryHandle:
-    jvm: Any = SimpleNamespace(
-        java=SimpleNamespace(lang=SimpleNamespace(reflect=SimpleNamespace(Array=SimpleNamespace(get=getitem))))
-    )
-    return QueryHandle(jvm, None, execution.as_query(), execution.run)
+    return QueryHandle(JVM, None, execution.as_query(), execution.run)
 
 
 def look(handle: QueryHandle, execution: PlayedExecution, at_s: float) -> Query:
@@ -57,6 +52,7 @@ def follow(
     return readings, seen
 
 
+@pytest.mark.parametrize("has_contexts", [True, False], ids=["since 4.0", "3.5"])
 @pytest.mark.parametrize("offset", [embedded, topic], ids=["embedded", "kafka"])
 @pytest.mark.parametrize(
     ("case", "places", "sources"),
@@ -69,12 +65,12 @@ def follow(
     ],
 )
 def test_a_source_counts_once_however_many_places_of_a_query_read_it(
-    case: str, places: str, sources: int, offset: Any
+    case: str, places: str, sources: int, offset: Any, has_contexts: bool
 ) -> None:
     kind = "kafka" if offset is topic else "headgate-records"
     before: QueryReadings | None = None
     for run, first_s in (("run-1", 1), ("run-2", 30)):  # It is killed and started again.
-        execution = PlayedExecution(places, RATE_PER_S, offset, run, first_s, kind)
+        execution = PlayedExecution(places, RATE_PER_S, offset, run, first_s, kind, has_contexts=has_contexts)
         times_s = [first_s + 0.2 + 0.7 * number for number in range(20)]
         before, seen = follow(execution, times_s, before)
         for sample in seen[4:]:

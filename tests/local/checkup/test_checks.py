@@ -111,17 +111,17 @@ def test_a_python_that_is_too_old() -> None:
 
 def test_packages_that_do_not_fit() -> None:
     needs = [
-        "numpy>=2.0",
+        "numpy>=1.26",
         "pandas<3,>=2.2; extra == 'spark'",
         "rich>=14",
         "optuna>=4; extra == 'lab'",
         "pytest>=8; extra == 'dev'",
         "headgate[spark]; extra == 'lab'",
     ]
-    found = {"numpy": "1.26.4", "pandas": "3.0.1"}
+    found = {"numpy": "1.25.2", "pandas": "3.0.1"}
     findings = list(check_versions((3, 12, 0), needs, found.get))
     assert wrong(findings) == [
-        "numpy 1.26.4 is installed; Headgate needs numpy>=2.0.",
+        "numpy 1.25.2 is installed; Headgate needs numpy>=1.26.",
         "pandas 3.0.1 is installed; Headgate needs pandas<3,>=2.2.",
         "rich is not installed, and Headgate needs it.",
     ]

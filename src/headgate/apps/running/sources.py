@@ -12,7 +12,6 @@ from typing import Protocol, TypeAlias, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headgate.apps.record_source import RecordSource
 from headgate.core.errors import EngineError
 from headgate.engines.spark.snapshots import distance, numbers_in
 from headgate.workloads.load import Load
@@ -93,13 +92,11 @@ class EmbeddedSource:
         return {"records": 0}
 
     def stream(self, spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-        spark.dataSource.register(RecordSource)
-        return spark.readStream.format(RecordSource.name()).options(**self._options(), **options).load()
+        return spark.readStream.format(_registered(spark)).options(**self._options(), **options).load()
 
     def table(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
-        spark.dataSource.register(RecordSource)
         bounds = {"first": str(start["records"]), "end": str(end["records"])}
-        return spark.read.format(RecordSource.name()).options(**self._options(), **bounds).load()
+        return spark.read.format(_registered(spark)).options(**self._options(), **bounds).load()
 
     def _options(self) -> dict[str, str]:
         return self.load.options() | {
@@ -116,3 +113,11 @@ def records_between(start: Offset, end: Offset) -> int:
     5
     """
     return round(distance(numbers_in(start) or {}, numbers_in(end) or {}))
+
+
+def _registered(spark: SparkSession) -> str:
+    """The name of the source of embedded loads, once this session knows it."""
+    from headgate.apps.record_source import RecordSource  # Which Spark before 4.0 cannot have.
+
+    spark.dataSource.register(RecordSource)
+    return RecordSource.name()

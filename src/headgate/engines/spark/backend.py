@@ -7,6 +7,7 @@ and the streaming queries' own handles.
 from __future__ import annotations
 
 import json
+import logging
 import re
 import threading
 from collections import deque
@@ -24,6 +25,9 @@ from headgate.core.errors import EngineError, EngineGoneError, UnsupportedEngine
 from headgate.core.types import Answer, Batch, Instant, Outcome, Startup
 from headgate.core.units import format_duration
 from headgate.engines.spark.snapshots import Executor
+from headgate.engines.spark.versions import RequestedTotals, is_stopped, method_names
+
+logger = logging.getLogger("headgate")
 
 T = TypeVar("T")
 DEFAULT_PROFILE = 0
@@ -33,7 +37,6 @@ _NEEDED = {
     "scheduler backend": (
         "decommissionExecutor",
         "executorsPendingDecommission",
-        "getRequestedTotalExecutors",
         "killExecutors",
         "requestTotalExecutors",
     ),
@@ -66,7 +69,7 @@ class SparkBackend:
         self._backend: Any = self._context.schedulerBackend()
         self._jvm = jvm
         self.task_scheduler: Any = self._context.taskScheduler()
-        _probe(
+        methods = _probe(
             spark.version,
             {
                 "SparkContext": self._context,
@@ -74,6 +77,13 @@ class SparkBackend:
                 "task scheduler": self.task_scheduler,
             },
         )
+        self._totals = RequestedTotals(self._backend, methods["scheduler backend"])
+        if not self._totals.is_known:
+            logger.warning(
+                "Spark %s does not say how many executors were requested: Headgate does not notice when anybody else "
+                "requests another number.",
+                spark.version,
+            )
         self.status_store: Any = self._context.statusStore()
         self.status_tracker: Any = self._context.statusTracker()
         if take_over is not None:
@@ -90,7 +100,7 @@ class SparkBackend:
 
     def _stop_sparks_own(self, take_over: bool) -> None:
         manager = self._context.executorAllocationManager()
-        if not manager.isDefined():
+        if not manager.isDefined() or is_stopped(manager.get()):
             return
         if not take_over:
             raise UnsupportedEngineError(
@@ -140,15 +150,7 @@ class SparkBackend:
         Spark sets it before it sends the request: it is no proof that the cluster took it.
         """
         with spark_errors("reading the number of requested executors"):
-            return self._totals().get(DEFAULT_PROFILE)
-
-    def _totals(self) -> dict[int, int]:
-        """The requested executors by resource profile."""
-        found, pairs = {}, self._backend.getRequestedTotalExecutors().iterator()
-        while pairs.hasNext():
-            pair = pairs.next()
-            found[int(pair._1().id())] = int(pair._2())
-        return found
+            return self._totals.read().get(DEFAULT_PROFILE)
 
     def configured(self) -> int | None:
         """How many executors the session was set up to start with; ``None`` where its settings do not say."""
@@ -166,7 +168,7 @@ class SparkBackend:
         The targets of other resource profiles stay as they are. Blocks until the cluster's manager has answered.
         """
         with spark_errors(f"requesting {executors} executors"):
-            return self._request_totals({**self._totals(), DEFAULT_PROFILE: executors})
+            return self._request_totals({**self._totals.read(), DEFAULT_PROFILE: executors})
 
     def _request_totals(self, totals: Mapping[int, int]) -> bool:
         """Ask for so many of each resource profile: one that is not named would lose its executors."""
@@ -214,16 +216,19 @@ def _refuse_unscalable(spark: SparkSession) -> None:
         )
 
 
-def _probe(version: str, targets: Mapping[str, Any]) -> None:
+def _probe(version: str, targets: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+    """The methods of each target; a session that lacks one that is needed is refused."""
+    found = {}
     for owner, target in targets.items():
         with spark_errors("looking at its scheduler"):
-            methods = {method.getName() for method in target.getClass().getMethods()}
+            methods = found[owner] = method_names(target)
         missing = [name for name in _NEEDED[owner] if name not in methods]
         if missing:
             raise UnsupportedEngineError(
                 f"Spark {version}'s {owner} ({target.getClass().getName()}) has no {', '.join(missing)}; Headgate "
-                "needs a cluster whose scheduler can add and remove executors, and was tried with Spark 4.3."
+                "needs a cluster whose scheduler can add and remove executors, and was tried with Spark 3.5 to 4.3."
             )
+    return found
 
 
 def _scala_object(package: Any, name: str) -> Any:

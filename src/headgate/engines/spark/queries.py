@@ -21,14 +21,16 @@ from headgate.core.types import Instant
 from headgate.engines.spark.backend import SparkBackend, spark_errors
 from headgate.engines.spark.snapshots import Inside, Query, QueryProgress, QuerySource, SparkJob
 from headgate.engines.spark.sources import first_offsets
+from headgate.engines.spark.versions import context_of, method_names, setting_of
 
 OffsetTexts: TypeAlias = tuple[str | None, ...]
 """An offset as JSON for each source; ``None`` where there is none yet."""
 _ROWS_TOGETHER = (
-    (("InPandas", "InArrow", "ArrowEvalPython"), "spark.sql.execution.arrow.maxRecordsPerBatch"),
-    (("Python",), "spark.sql.execution.python.udf.maxRecordsPerBatch"),
+    (("InPandas", "InArrow", "ArrowEvalPython"), "spark.sql.execution.arrow.maxRecordsPerBatch", "10000"),
+    (("Python",), "spark.sql.execution.python.udf.maxRecordsPerBatch", "100"),
 )
-"""Operators that get rows together and give them back so, and the setting that says how many."""
+"""Operators that get rows together and give them back so, the setting that says how many, and what holds in a Spark
+that has no such setting: before 4.0, Python functions always got a hundred."""
 
 
 class QueryHandle:
@@ -38,6 +40,7 @@ class QueryHandle:
         self._jvm = jvm
         self._session = session
         self._query = query
+        self._methods = method_names(query)
         self._run_id = run_id
         self._id = str(query.id().toString())
         self.name = str(query.name() or self._id[:8])
@@ -52,7 +55,7 @@ class QueryHandle:
 
     def look(self, shift_s: float) -> Query | None:
         """The query now; ``None`` while it is still being set up. ``shift_s`` leads from wall time to the loop's."""
-        context = self._query.getLatestExecutionContext()
+        context = context_of(self._query, self._methods)
         if context is None or not self._is_set_up():
             return None
         batch_id, triggered_ms = int(context.batchId()), int(context.currentTriggerStartTimestamp())
@@ -120,9 +123,9 @@ class QueryHandle:
         if "ForeachBatchSink" in str(self._query.sink().toString()):
             return math.inf  # What is done there is up to its function.
         plan = str(self._query.lastExecution().executedPlan().toString())
-        for words, setting in _ROWS_TOGETHER:
+        for words, setting, default in _ROWS_TOGETHER:
             if any(word in plan for word in words):
-                return float(self._query.sparkSession().conf().get(setting))
+                return float(setting_of(self._query, setting, default))
         return 1.0
 
     # ---------------------------------------------------------------------------------------------------- how far it is

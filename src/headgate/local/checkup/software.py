@@ -141,7 +141,7 @@ def check_java() -> Iterator[Finding]:
         yield ok_finding("java", f"Java {version[1]} at {command}.")
 
 
-SUPPORTED = ">=4.2,<5"
+SUPPORTED = ">=3.5,<5"
 
 
 def check_spark(

@@ -1,0 +1,91 @@
+"""What differs between the versions of Spark from 3.5 to 4.3, in one place.
+
+Everything is found by looking at what this Spark has, never by the number of its version: methods come with a feature
+release, are ported back to some patch releases of older ones, and vendors build versions of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.protocol import Py4JError
+
+REQUESTED_METHOD = "getRequestedTotalExecutors"
+"""Of the scheduler backend: in 4.0.5, 4.1.4, 4.2.1 and 4.3.0, not in 3.5, 4.0.4, 4.1.3 and 4.2.0."""
+REQUESTED_FIELD = "requestedTotalExecutorsPerResourceProfile"
+CONTEXT_METHOD = "getLatestExecutionContext"
+"""Of a query: since 4.0. Before, a query has no more than one batch at a time and is its own context."""
+TRIGGERED_METHOD = "org$apache$spark$sql$execution$streaming$ProgressReporter$$currentTriggerStartTimestamp"
+
+
+def method_names(target: Any) -> frozenset[str]:
+    """The names of the public methods of a Java object, in one call or two."""
+    return frozenset(dir(target))
+
+
+def private_field(target: Any, name: str) -> Any:
+    """The value of a field of a Java object that Spark keeps to itself; ``None`` where there is none of the name."""
+    kind = target.getClass()
+    while kind is not None:
+        try:
+            field = kind.getDeclaredField(name)
+        except Py4JError:
+            kind = kind.getSuperclass()
+            continue
+        field.setAccessible(True)
+        return field.get(target)
+    return None
+
+
+def is_stopped(manager: Any) -> bool:
+    """Whether Spark's own dynamic allocation was stopped, by Headgate before or by anybody else: it stays there."""
+    executor = private_field(manager, "executor")
+    return executor is not None and bool(executor.isShutdown())
+
+
+class RequestedTotals:
+    """How many executors were last requested of each resource profile, as Spark's scheduler backend has it."""
+
+    def __init__(self, backend: Any, methods: frozenset[str]) -> None:
+        self._backend = backend
+        self._field = None if REQUESTED_METHOD in methods else private_field(backend, REQUESTED_FIELD)
+        self.is_known = REQUESTED_METHOD in methods or self._field is not None
+
+    def read(self) -> dict[int, int]:
+        """By resource profile; nothing where this Spark does not say."""
+        if not self.is_known:
+            return {}
+        totals = self._backend.getRequestedTotalExecutors() if self._field is None else self._field
+        found, pairs = {}, totals.iterator()
+        while pairs.hasNext():
+            pair = pairs.next()
+            found[int(pair._1().id())] = int(pair._2())
+        return found
+
+
+class QueryContext:
+    """The newest batch of a query where Spark has no object for it: before 4.0.
+
+    A batch begins where the one before it ended, which is what was committed then.
+    """
+
+    def __init__(self, query: Any) -> None:
+        self._query = query
+        self.startOffsets = query.committedOffsets
+        self.endOffsets = query.availableOffsets
+        self.latestOffsets = query.latestOffsets
+        self.batchId = query.currentBatchId
+        self.currentTriggerStartTimestamp = getattr(query, TRIGGERED_METHOD)
+
+
+def context_of(query: Any, methods: frozenset[str]) -> Any:
+    """The newest batch of a query; ``None`` while the query is being set up."""
+    return query.getLatestExecutionContext() if CONTEXT_METHOD in methods else QueryContext(query)
+
+
+def setting_of(query: Any, name: str, default: str) -> str:
+    """A setting of the session that a query runs in; ``default`` where it is not set and this Spark has none."""
+    try:
+        return str(query.sparkSession().conf().get(name))
+    except Py4JError:
+        return default
