@@ -104,3 +104,27 @@ def test_a_kill_that_fails_is_reported() -> None:
 
     with pytest.raises(EngineError, match="the master is gone"):
         Kills(failing).end(["3"])
+
+
+def test_a_number_that_spark_has_forgotten_is_requested_again() -> None:
+    """A new master of a YARN application in client mode clears it, and requests what the job was started with."""
+    requested: list[int] = []
+
+    def ask(executors: int) -> bool:
+        requested.append(executors)
+        return True
+
+    requests = Requests(ask, confirmed=2)
+    assert requests.ask(4) is None
+    for known, again in ((4, []), (None, [4]), (4, []), (2, [4])):
+        requested.clear()
+        requests.sync(known)
+        assert requests.ask(4) is None
+        assert requested == again, known
+
+
+def test_a_request_that_was_refused_is_not_taken_for_granted_because_spark_has_noted_it() -> None:
+    requests = Requests(lambda executors: False, confirmed=1)
+    assert requests.ask(3) is not None
+    requests.sync(3)  # Spark notes the number before it asks the cluster.
+    assert requests.confirmed == 1

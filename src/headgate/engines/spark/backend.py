@@ -25,7 +25,7 @@ from headgate.core.errors import EngineError, EngineGoneError, UnsupportedEngine
 from headgate.core.types import Answer, Batch, Instant, Outcome, Startup
 from headgate.core.units import format_duration
 from headgate.engines.spark.snapshots import Executor
-from headgate.engines.spark.versions import RequestedTotals, is_stopped, method_names
+from headgate.engines.spark.versions import FailureTracker, RequestedTotals, is_stopped, method_names
 
 logger = logging.getLogger("headgate")
 
@@ -108,6 +108,12 @@ class SparkBackend:
                 "spark.dynamicAllocation.enabled=false, or pass take_over=True to have Headgate stop it."
             )
         manager.get().stop()
+
+    def failure_tracker(self) -> FailureTracker | None:
+        """Where Spark counts failed executors; ``None`` where that is out of reach."""
+        context = self._spark.sparkContext
+        mode = context.getConf().get("spark.submit.deployMode", "client") or "client"
+        return FailureTracker.found(self._jvm, self._backend, str(context.master), mode)
 
     def refuse_if_stopped(self) -> None:
         """Raise an error when the session has stopped: most calls would go on answering as if it had not."""
@@ -434,6 +440,14 @@ class Requests:
         self._last_request = 0
         self.confirmed = confirmed
         """The total that the cluster has agreed to; ``None`` before the first request."""
+
+    def sync(self, requested: int | None) -> None:
+        """Take in the total that Spark has now, which somebody else may have changed or forgotten.
+
+        A new master of a YARN application in client mode clears it and requests what the job was started with.
+        """
+        if self._open is None and requested not in (self.confirmed, self._last_request):
+            self.confirmed = requested
 
     def ask(self, executors: int) -> Answer | None:
         """Request a total; return ``None`` when the cluster agreed, otherwise the answer to report."""

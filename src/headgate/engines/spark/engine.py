@@ -21,7 +21,18 @@ from pyspark.sql import SparkSession
 from headgate.core.errors import EngineError, InputError
 from headgate.core.metrics import METRICS, Observed, aggregate, split_key
 from headgate.core.topology import Topology
-from headgate.core.types import Answer, Batch, Decision, Instances, Instant, Observation, Outcome, Receipt, Sample
+from headgate.core.types import (
+    Answer,
+    Batch,
+    Decision,
+    Event,
+    Instances,
+    Instant,
+    Observation,
+    Outcome,
+    Receipt,
+    Sample,
+)
 from headgate.engines.spark.backend import (
     ExecutorHistory,
     Kills,
@@ -31,6 +42,7 @@ from headgate.engines.spark.backend import (
     least_useful,
     slots_per_executor,
 )
+from headgate.engines.spark.failures import FailureLimit
 from headgate.engines.spark.queries import SparkQueries
 from headgate.engines.spark.query_readings import QueryReadings
 from headgate.engines.spark.snapshots import Executor, Inside, Query, SourceReport, SparkJob
@@ -327,6 +339,10 @@ class SparkEngine:
         self._draining: dict[str, Instant] = {}
         self._owns_target = requested is not None
         """Until somebody asks for a number, executors may still be coming that the session was set up with."""
+        self._sent_away: set[str] = set()
+        """Executors whose end is Headgate's doing, and no failure."""
+        self._failures = FailureLimit.of(spark, self._backend.failure_tracker(), now(), acts=take_over is not None)
+        self._events = [] if self._failures.event is None else [self._failures.event]
         registered = sum(executor.can_work for executor in self._backend.executors())
         self._planned = max(1, registered, requested or 0, 0 if requested else self._backend.configured() or 0)
         self._readings: ReadingSource = self._make_readings(queries, late_after_s)
@@ -351,6 +367,12 @@ class SparkEngine:
         with self._lock:
             self._metrics.subscribe(keys)
 
+    def take_events(self) -> list[Event]:
+        """Return and forget what there is to say, for the journal."""
+        with self._lock:
+            events, self._events = self._events, []
+            return events
+
     def topology(self) -> Topology:
         return Topology.single(self._operator)
 
@@ -361,6 +383,7 @@ class SparkEngine:
             executors = self._listed = self._backend.executors()
             now = self._listed_s = self._now()
             self._executors.see(now, now - time.time(), executors)
+            self._failures.see(now, now - time.time(), executors, self._sent_away)
             self._adopt(executors)
             self._look(now, len(self._serving(executors)))
             now = self._now()
@@ -431,7 +454,9 @@ class SparkEngine:
 
         On a standalone cluster they come one after the other, for seconds after the session has started.
         """
-        if not self._owns_target:
+        if self._owns_target:
+            self._requests.sync(self._backend.requested())
+        else:
             self._planned = max(self._planned, len(self._serving(executors)))
 
     def _instances(self, executors: list[Executor]) -> Instances:
@@ -446,7 +471,12 @@ class SparkEngine:
         """Bring Spark to the target, whatever was requested before; where nothing deviates, nothing is done."""
         if target < 0:
             return Answer(Outcome.REFUSED, self._planned, f"{target} executors are not possible; at least 0 are.")
-        done = []
+        executors = self._executors_now(now)
+        alive = {executor.id: executor for executor in executors if executor.is_active}
+        paused = self._failures.why_paused(now) if target > len(alive) else None
+        if paused is not None:
+            target = max(1, len(alive))  # What fails meanwhile is not replaced either.
+        done = [] if paused is None else [paused]
         if target != self._planned:
             self._owns_target = True
         if self._owns_target and self._requests.confirmed != target:
@@ -456,19 +486,22 @@ class SparkEngine:
             self._executors.requested(more, now)
             done.append(f"requested {target} executors")
         self._planned = target
-        # A decision follows an observation within milliseconds, and holds are applied too.
-        executors = self._listed if now - self._listed_s < FRESH_S else self._backend.executors()
-        alive = {executor.id: executor for executor in executors if executor.is_active}
         self._draining = {name: since_s for name, since_s in self._draining.items() if name in alive}
         serving = self._serving(executors)
         surplus = max(0, len(serving) - target) if self._owns_target else 0
         for executor in least_useful(serving)[:surplus]:
             self._draining[executor.id] = now
+            self._sent_away.add(executor.id)
             drained = self._backend.drains_gracefully and self._backend.drain(executor.id)
             done.append(f"{'decommissioned' if drained else 'is to remove'} executor {executor.id}")
         if leaving := [name for name, since_s in self._draining.items() if self._must_go(now, since_s, alive[name])]:
             done.append(self._kills.end(leaving))
-        return Answer(Outcome.ACCEPTED if done else Outcome.UNCHANGED, target, "; ".join(done))
+        outcome = Outcome.REFUSED if paused else Outcome.ACCEPTED if done else Outcome.UNCHANGED
+        return Answer(outcome, target, "; ".join(done))
+
+    def _executors_now(self, now: Instant) -> list[Executor]:
+        # A decision follows an observation within milliseconds, and holds are applied too.
+        return self._listed if now - self._listed_s < FRESH_S else self._backend.executors()
 
     def _must_go(self, now: Instant, since_s: Instant, executor: Executor) -> bool:
         # Where the session cannot decommission, an executor is ended when it is found idle.

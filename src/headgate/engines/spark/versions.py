@@ -89,3 +89,58 @@ def setting_of(query: Any, name: str, default: str) -> str:
         return str(query.sparkSession().conf().get(name))
     except Py4JError:
         return default
+
+
+class FailureTracker:
+    """Where Spark counts the failures of executors, and what it compares them with: both kept to itself."""
+
+    def __init__(self, limited: Any, counter: Any) -> None:
+        self._limited = limited
+        self._counter = counter
+
+    @classmethod
+    def found(cls, jvm: Any, backend: Any, master: str, deploy_mode: str) -> FailureTracker | None:
+        """The one of a session; ``None`` where it is in another process, or not to be found in this version."""
+        try:
+            if master.startswith("k8s"):
+                for name in _LIMITED_ON_KUBERNETES:
+                    manager = private_field(backend, name)
+                    if manager is not None and "getNumExecutorsFailed" in method_names(manager):
+                        return cls(manager, manager)
+            elif master == "yarn" and deploy_mode == "cluster":
+                holder = getattr(getattr(jvm.org.apache.spark.deploy.yarn, "ApplicationMaster$"), "MODULE$")
+                main = private_field(holder, f"{_YARN}$master")
+                allocator = None if main is None else private_field(main, f"{_YARN}$allocator")
+                if allocator is not None:
+                    return cls(main, allocator)
+        except (Py4JError, TypeError):
+            pass  # Another version keeps them elsewhere: then failures are counted by who has left.
+        return None
+
+    def count(self) -> int | None:
+        """The failures that count now; ``None`` where Spark does not say."""
+        try:
+            return int(self._counter.getNumExecutorsFailed())
+        except Py4JError:
+            return None
+
+    def raise_to(self, limit: int, interval_s: float) -> bool:
+        """Let Spark stand more failures, and forget each after some time; whether that was possible."""
+        try:
+            _set(self._limited, "maxNumExecutorFailures", "setInt", limit)
+            tracker = self._counter.failureTracker()
+            _set(tracker, "executorFailuresValidityInterval", "setLong", int(1000 * interval_s))
+        except (Py4JError, TypeError):
+            return False
+        return True
+
+
+_LIMITED_ON_KUBERNETES = ("lifecycleManager", "lifecycleEventHandler", "podAllocator")
+"""Fields of the scheduler backend: since 4.2, in 4.0 and 4.1, in 3.5."""
+_YARN = "org$apache$spark$deploy$yarn$ApplicationMaster$"
+
+
+def _set(target: Any, name: str, setter: str, value: int) -> None:
+    field = target.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    getattr(field, setter)(target, value)
