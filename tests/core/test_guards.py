@@ -23,7 +23,7 @@ from headgate.core.guards import (
     Useful,
 )
 from headgate.core.topology import Sizing, Topology
-from headgate.core.types import Decision, GuardNote, Instances, Observation, Sample, Verdict
+from headgate.core.types import Decision, GuardNote, Instances, Observation, Sample, Startup, Verdict
 from headgate.core.window import History
 from tests.core.building import JOB, decision, history, observation
 
@@ -432,6 +432,44 @@ def test_a_cluster_that_is_slow_but_gives_is_waited_for() -> None:
     for at_s in range(100, 700, 100):
         window.observe(observation(at_s, 12, 5 + at_s // 100, Sample("job", at_s)))
         assert guarded(ATTAINABLE, 12, 12, window, now=at_s)[0] == 12
+
+
+FULL_S, FREED_S, CYCLE_S = 30.0, 1000.0, 5.0
+
+
+def planned_and_ready(register_s: float, until_s: float, *, known: bool) -> list[tuple[float, int, int]]:
+    """A policy that wants 4 instances at all times, on a cluster that has room for 2 from 30 s to 1000 s."""
+    guard, window = Attainable(100, 45), History(JOB)
+    planned, ready, requested_s = 2, 2, 0.0
+    first = (Startup("first", -register_s, register_s),) if known else ()
+    window.observe(Observation(0, {}, {"job": Instances(2, 2, 2)}, {"job": first} if first else {}))
+    found = []
+    for at_s in map(float, range(int(FULL_S), int(until_s), int(CYCLE_S))):
+        room = 2 if at_s < FREED_S else 4
+        if ready < min(planned, room) and at_s - max(requested_s, FREED_S) >= register_s:
+            ready = min(planned, room)
+        window.observe(Observation(at_s, {"job": Sample("job", at_s)}, {"job": Instances(planned, planned, ready)}))
+        made = guard(window, decision(at_s, planned, 4))
+        window.record(made)
+        if made.targets["job"] > planned:
+            requested_s = at_s
+        planned = made.targets["job"]
+        found.append((at_s, planned, ready))
+    return found
+
+
+@pytest.mark.parametrize(("register_s", "known"), [(5.0, True), (8.0, True), (8.0, False)])
+def test_a_plan_comes_back_within_two_minutes_and_grows_within_one_once_the_cluster_has_room(
+    register_s: float, known: bool
+) -> None:
+    seen = planned_and_ready(register_s, 1200, known=known)
+    first_back_s = next(at_s for at_s, planned, _ in seen if at_s > FULL_S and planned == 2)
+    assert first_back_s - FULL_S <= 120
+    later = [planned for at_s, planned, _ in seen if first_back_s <= at_s < FREED_S]
+    assert 4 in later, "it is asked for again"
+    assert not known or later.count(2) > later.count(4), "for most of the time the plan is what there is"
+    grown_s = next(at_s for at_s, _, ready in seen if ready == 4)
+    assert grown_s - FREED_S <= 60
 
 
 @pytest.mark.parametrize(

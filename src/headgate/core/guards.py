@@ -396,16 +396,25 @@ class Resumed(EachOperator):
         return had, f"the job had {had} instances when it was last seen"
 
 
+STARTS_WITHIN = 2.0
+"""An instance that takes longer than this multiple of nearly all start-ups before is not coming."""
+LEAST_TRY_S = 15.0
+"""How long, at least, to wait for an instance when asking again a cluster that gave none."""
+REMEMBERED_S = 600.0
+"""How long it counts that the cluster did not give what was requested."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attainable(EachOperator):
-    """Brings a plan that the cluster does not fulfil back to what it gives, and asks again only after a while.
+    """Brings a plan that the cluster does not fulfil back to what it gives, and asks again after a while.
 
-    Otherwise a plan would run away from a full cluster, and take as long to come back as it took to grow.
+    Otherwise a plan would run away from a full cluster, and take as long to come back as it took to grow. Asking again
+    is short where start-ups are known to be: the plan is what there is for most of the time.
     """
 
     name: ClassVar[str] = "attainable"
     timeout_s: float
-    """How long to wait for another instance to come."""
+    """How long to wait for another instance to come; longer where start-ups were found to take longer."""
     retry_after_s: float
     """How long not to ask for more than the cluster was found to give."""
     min_instances: int = 1
@@ -418,7 +427,12 @@ class Attainable(EachOperator):
         instances = window.instances(verdict.operator)
         if instances is None or instances.stale:
             return verdict.target, ""
-        if short_s is not None and now - short_s >= self.timeout_s and verdict.target > instances.ready:
+        last = self._last_return(window, verdict.operator)
+        if (
+            short_s is not None
+            and verdict.target > instances.ready
+            and now - short_s >= self._patience_s(window, verdict.operator, now, instances.ready, last)
+        ):
             lowest, _ = self.own.get(verdict.operator, (self.min_instances, 0))
             why = (
                 f"the cluster gave {instances.ready} of {instances.planned} planned instances and no more for "
@@ -426,10 +440,7 @@ class Attainable(EachOperator):
             )
             target = min(verdict.target, max(lowest, instances.ready))
             return (target, why) if target != verdict.target else (target, "")
-        last = window.last_scale_in(verdict.operator)
         if last is None or verdict.change <= 0 or now - last.at_s >= self.retry_after_s:
-            return verdict.target, ""
-        if not any(note.guard == self.name and note.before != note.after for note in last.verdict.notes):
             return verdict.target, ""
         given, ago_s = last.verdict.target, now - last.at_s
         if verdict.target <= given:
@@ -439,3 +450,20 @@ class Attainable(EachOperator):
             f"{format_duration(self.retry_after_s - ago_s)}"
         )
         return max(verdict.current, given), why
+
+    def _last_return(self, window: Window, operator: str) -> SizeChange | None:
+        """The newest scale-in, if the plan came back to what the cluster gives by it."""
+        last = window.last_scale_in(operator)
+        if last is None or not any(
+            note.guard == self.name and note.before != note.after for note in last.verdict.notes
+        ):
+            return None
+        return last
+
+    def _patience_s(self, window: Window, operator: str, now: Instant, ready: int, last: SizeChange | None) -> float:
+        """How long to wait for another instance now."""
+        usual_s = window.startup_times(operator).registered_s.quantile(0.9)
+        patience_s = max(self.timeout_s, STARTS_WITHIN * (usual_s or 0.0))
+        if usual_s is None or last is None or now - last.at_s >= REMEMBERED_S or ready > last.verdict.target:
+            return patience_s
+        return min(patience_s, max(LEAST_TRY_S, STARTS_WITHIN * usual_s))

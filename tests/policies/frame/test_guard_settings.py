@@ -57,9 +57,16 @@ def test_a_guard_that_is_switched_off_is_left_out(off: dict[str, object], left_o
     assert [name for name in names(ALL) if name != left_out] == names(settings)
 
 
-def test_who_does_not_wait_for_instances_does_not_give_up_on_them_either() -> None:
+def test_who_does_not_wait_for_instances_gives_up_on_those_that_do_not_come_all_the_same() -> None:
     settings = make_settings(GuardSettings, "guards", ALL.model_dump() | {"pending_timeout_s": 0})
-    assert {*names(ALL)} - {*names(settings)} == {"pending", "attainable"}
+    assert {*names(ALL)} - {*names(settings)} == {"pending"}
+    settings = make_settings(GuardSettings, "guards", ALL.model_dump() | {"attainable_after_s": 0})
+    assert {*names(ALL)} - {*names(settings)} == {"attainable"}
+
+
+@pytest.mark.parametrize("name", policy_names())
+def test_no_policy_keeps_a_plan_that_the_cluster_does_not_fulfil(name: str) -> None:
+    assert "attainable" in names(policy_class(name).guards)
 
 
 def test_bounds_come_from_the_objective() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -47,8 +48,6 @@ from headgate.policies.frame.settings import Seconds, Settings, make_settings
 
 Gain = Annotated[float, Field(gt=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
-RETRY_FACTOR = 5
-"""After this many time-outs, instances that the cluster did not deliver are requested again."""
 
 
 class GuardSettings(Settings):
@@ -77,8 +76,12 @@ class GuardSettings(Settings):
     monotonicity: bool = False
     """Forbid a scale-in when latency rose after a scale-out, and a scale-out when it fell after a scale-in."""
     pending_timeout_s: Seconds = 120.0
-    """Longest hold for requested instances that have not come, or removed ones that have not gone; then the plan
-    returns to what the cluster gives."""
+    """Longest hold for requested instances that have not come, or removed ones that have not gone."""
+    attainable_after_s: Seconds = 100.0
+    """Seconds without a further instance, or `pending_timeout_s` if that is less, after which a plan that the cluster
+    does not fulfil returns to what it gives; twice as long as start-ups take if that is more. Never if 0."""
+    retry_after_s: Seconds = 45.0
+    """How long after that no more is requested than the cluster gave."""
     recovery_timeout_s: Seconds = 60.0
     """Longest hold for a job that has not settled after a change of size."""
     growth_waits: bool = False
@@ -111,8 +114,10 @@ class GuardSettings(Settings):
             HoldWhileRecovering(self.recovery_timeout_s, self.growth_waits) if self.recovery_timeout_s else None,
             NeverInBlind(self.stale_after_s),
             Together() if grouped else None,
-            Attainable(self.pending_timeout_s, RETRY_FACTOR * self.pending_timeout_s, lowest, own)
-            if self.pending_timeout_s
+            Attainable(
+                min(self.attainable_after_s, self.pending_timeout_s or math.inf), self.retry_after_s, lowest, own
+            )
+            if self.attainable_after_s
             else None,
         )
         return tuple(guard for guard in guards if guard is not None)
