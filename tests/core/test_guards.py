@@ -466,7 +466,7 @@ def test_a_plan_comes_back_within_two_minutes_and_grows_within_one_once_the_clus
     first_back_s = next(at_s for at_s, planned, _ in seen if at_s > FULL_S and planned == 2)
     assert first_back_s - FULL_S <= 120
     later = [planned for at_s, planned, _ in seen if first_back_s <= at_s < FREED_S]
-    assert 4 in later, "it is asked for again"
+    assert 4 in later, "it is requested again"
     assert not known or later.count(2) > later.count(4), "for most of the time the plan is what there is"
     grown_s = next(at_s for at_s, _, ready in seen if ready == 4)
     assert grown_s - FREED_S <= 60

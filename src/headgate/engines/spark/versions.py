@@ -92,7 +92,7 @@ def setting_of(query: Any, name: str, default: str) -> str:
 
 
 class FailureTracker:
-    """Where Spark counts the failures of executors, and what it compares them with: both kept to itself."""
+    """Where Spark counts the failures of executors, and what it compares them with: both private."""
 
     def __init__(self, limited: Any, counter: Any) -> None:
         self._limited = limited
