@@ -211,3 +211,12 @@ def test_totals_are_of_the_whole_run_and_not_of_the_last_day(tmp_path: Path) -> 
         assert "in 3d 65.1 % of 680,400 records" in text
         assert "Cost: 72 in 3d; 24 in the last day." in text
         assert "Error budget: 0 % of the last day spent" in text
+
+
+def test_a_run_of_a_week_decides_less_often_and_says_so() -> None:
+    week = ("simulate", "--policy", "static", "--workload", "constant:5", "--service-rate", "10", "--seconds", "7d")
+    shown = headgate(*week)
+    assert "A decision every 30s, because the run is long; --interval sets another." in shown.stdout
+    assert "A decision every" not in headgate(*week, "--interval", "1h").stdout
+    data = json.loads(headgate(*week, "--json").stdout)
+    assert data["run"]["interval_s"] == 30.0

@@ -104,3 +104,15 @@ def test_the_fixed_sizes_of_a_report_show_their_progress(
     report = tmp_path_factory.mktemp("report") / "run.html"
     assert headgate(*SIMULATE, *REACTIVE, "--max", "3", "--report", str(report)).exit_code == 0
     assert reported["Comparing with fixed sizes"] == [1 / 3, 2 / 3, 1]
+
+
+def test_without_a_terminal_a_line_now_and_then_says_how_far_the_work_is(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("headgate.cli.common.PROGRESS_LINE_EVERY_S", 0.001)
+    printed = ""
+    with progress_bar("working", counted=8) as progress:
+        progress(0.25)
+        while "25%" not in printed:
+            printed += capfd.readouterr().err
+    assert "working: 25%, 2 of 8 runs, left " in printed

@@ -200,6 +200,9 @@ def answer(value: JSON, sentence: str, json_file: str | None) -> None:
         write_json(value, json_file)
 
 
+PROGRESS_LINE_EVERY_S = 30.0
+
+
 @contextmanager
 def progress_bar(
     description: str,
@@ -211,12 +214,12 @@ def progress_bar(
 ) -> Iterator[Callable[[float], None]]:
     """Yield a function to call with the share done, 0 to 1.
 
-    The bar appears on standard error, only on a terminal, once the work takes longer than ``after_s``, and is removed
-    at the end. With ``counted`` units of work, called ``word``, it also shows how many are done.
-    Until something is done, the time left is estimated from ``expected_s``.
+    The bar appears on standard error once the work takes longer than ``after_s``, and is removed at the end. Where
+    that is no terminal, there is a line every ``PROGRESS_LINE_EVERY_S`` instead. With ``counted`` units of work, called
+    ``word``, it also shows how many are done. Until something is done, the time left is estimated from ``expected_s``.
     """
     import time
-    from threading import Timer
+    from threading import Event, Thread, Timer
 
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
@@ -232,8 +235,18 @@ def progress_bar(
     # The timer does not wait for the first share, which may take minutes.
     begin = Timer(after_s, bar.start)
     begin.daemon = True
+    ended = Event()
+
+    def print_lines() -> None:
+        while not ended.wait(PROGRESS_LINE_EVERY_S):
+            share, text = bar.tasks[task].completed, bar.tasks[task].fields["done"]
+            done = f"{share:.0%}{text and f', {text}'}"
+            say(f"{description}: {done}, left {left.in_words(time.monotonic())}", stderr=True)
+
     if bar.console.is_terminal:
         begin.start()
+    else:
+        Thread(target=print_lines, daemon=True).start()
 
     class _ProgressBar:
         def __call__(self, share: float, /) -> None:
@@ -253,5 +266,6 @@ def progress_bar(
         yield _ProgressBar()
     finally:
         begin.cancel()
+        ended.set()
         if bar.live.is_started:
             bar.stop()

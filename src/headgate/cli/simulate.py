@@ -76,7 +76,10 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         float, option("SIGMA", "How much start-up times differ: the deviation of their logarithm.")
     ] = 0.0,
     drain: Annotated[str, option("DURATION", "Time until an instance that has nothing more to do is gone.")] = "0s",
-    interval: Annotated[str, option("DURATION", "Time between two decisions.")] = "5s",
+    interval: Annotated[
+        str | None,
+        option("DURATION", "Time between two decisions.", show_default="5s; longer in runs of more than a day"),
+    ] = None,
     model: Annotated[
         str | None,
         option(
@@ -129,6 +132,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     from headgate.runtime.objective_file import text_or_file
     from headgate.runtime.past import read_state
     from headgate.runtime.simulate import simulate as run_simulation
+    from headgate.runtime.simulate import usual_interval_s
     from headgate.workloads import parse_workload
     from headgate.workloads.composed import ends_early, notes_of
 
@@ -141,14 +145,15 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         raise InputError(f"--policy {policy} and --rules {rules} do not go together; one of them decides.")
     goal = options.bounded_objective(text_or_file(objective).priced(price), min_instances, max_instances)
     offered = parse_workload(workload)
+    lasting_s = options.run_seconds(seconds, offered)
     job: dict[str, Any] = {
         "startup_s": 0.0 if startup is None else duration_s("--startup", startup),
         **options.service_rate_options(service_rate, model, startup, goal.max_instances),
         "readings": readings,
         "startup_spread": startup_spread,
         "drain_s": duration_s("--drain", drain),
-        "interval_s": duration_s("--interval", interval),
-        "seconds": options.run_seconds(seconds, offered),
+        "interval_s": usual_interval_s(lasting_s) if interval is None else duration_s("--interval", interval),
+        "seconds": lasting_s,
         "seed": seed,
     }
     if rules is not None and settings is not None:
@@ -197,6 +202,9 @@ def simulate(  # noqa: PLR0913 - one parameter per option
             write_json, result.to_json() | {"verdict": verdict.to_json()}, json_file
         ):
             notes = [*notes_of(offered), *ends_early(offered, job["seconds"])]
+            if interval is None and job["interval_s"] > usual_interval_s(0.0):
+                every = format_duration(job["interval_s"])
+                notes.append(f"A decision every {every}, because the run is long; --interval sets another.")
             _print(result, goal, fixed, report, journal, notes)
 
 

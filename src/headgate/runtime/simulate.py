@@ -47,6 +47,9 @@ Model: TypeAlias = Literal["queue", "micro-batch"] | MicroBatch
 
 MODELS = ("queue", "micro-batch")
 DEFAULT_INTERVAL_S = 5.0
+USUAL_INTERVALS_S = (DEFAULT_INTERVAL_S, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+USUAL_DECISIONS = 20_160
+"""A run of more decisions than a week has at 30 s gets a longer interval where none is given."""
 MOST_OBSERVATIONS = 250_000
 """Two weeks of the usual interval: of longer runs, plots and series have fewer points."""
 MOST_FIXED = 20
@@ -269,6 +272,17 @@ def fixed_size_comparison(  # noqa: PLR0913 - the same keywords as simulate
             else:
                 largest_missed = middle
     return dict(sorted(found.items()))
+
+
+def usual_interval_s(seconds: float) -> float:
+    """Return the time between two decisions that suits the length of a run.
+
+    >>> [usual_interval_s(days * 86_400.0) for days in (1, 2, 7, 365)]
+    [5.0, 10.0, 30.0, 600.0]
+    """
+    return next(
+        (every_s for every_s in USUAL_INTERVALS_S if seconds <= USUAL_DECISIONS * every_s), USUAL_INTERVALS_S[-1]
+    )
 
 
 def _run(
