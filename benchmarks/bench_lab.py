@@ -30,7 +30,7 @@ from benchmarks.common import Row, best_s, reference_s, report
 
 from headgate.lab.experiments import run_case
 from headgate.lab.experiments.document import read_experiment
-from headgate.lab.experiments.parts import packed, read_parts, run_cases, work_in
+from headgate.lab.experiments.results import packed, read_parts, run_cases, work_in
 from headgate.local.spark.cluster import LocalCluster
 from headgate.runtime.simulate import SimulationResult, simulate
 

@@ -25,12 +25,12 @@ from types import FrameType
 from typing import TypeVar
 
 import headgate
-from headgate.apps import LoadSource, working
+from headgate.apps import working
 
 PACKAGE = Path(headgate.__file__).parent
 PAGE = Path(__file__).parents[1] / "docs/how-it-works.md"
 OBJECTIVE = "latency p95 < 10s"
-LOAD = "spike:base=20,peak=120,at=10s,width=80s"
+RATE_PER_S = 120
 POLICY = "reactive"
 LONGEST_S = 120.0
 T = TypeVar("T")
@@ -108,8 +108,7 @@ def trace_reading() -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         journal = Path(folder) / "run.db"
         with headgate.LocalCluster(slots=4) as cluster, cluster.session("walk") as spark:
-            spark.dataSource.register(LoadSource)
-            events = spark.readStream.format("headgate-load").option("workload", LOAD).load()
+            events = spark.readStream.format("rate").option("rowsPerSecond", RATE_PER_S).load()
             query = events.mapInArrow(working(0.02), events.schema).writeStream.format("noop").start()
             with headgate.autoscale(
                 spark, OBJECTIVE, POLICY, executors=(1, 4), journal=journal, take_over=True, interval=2
@@ -125,7 +124,7 @@ def trace_reading() -> list[str]:
 
 def trace_experiment() -> list[str]:
     """Return the files that an experiment passes in the command, and a case of it in a worker."""
-    from headgate.lab.experiments.parts import packed, read_parts, work_in
+    from headgate.lab.experiments.results import packed, read_parts, work_in
 
     passed = Passed(STEPPED_OVER["experiment"])
     with tempfile.TemporaryDirectory() as folder:

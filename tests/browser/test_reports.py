@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from headgate.lab.scenario import ScenarioOutcome
-from headgate.lab.scenario_report import write_scenario_report
+from headgate.lab.scenario import ScenarioOutcome, write_scenario_report
 from headgate.render.plots import Candlestick, Plot, candlestick_plot
 
 PHONE_PX = 390

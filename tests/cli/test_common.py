@@ -16,7 +16,7 @@ from headgate import __version__
 from headgate.cli.common import check_target, key_values, with_json_target
 from headgate.core.errors import HeadgateError, InputError, JournalError, OutputError, UnwritableJournalError
 from headgate.journal.sqlite import SqliteJournal
-from headgate.render.files import write_file
+from headgate.render.page import write_file
 from tests.cli.commands import SIMULATE, headgate, refused
 
 HEADGATE = (sys.executable, "-c", "from headgate.cli import main; main()")

@@ -11,8 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from headgate.cli.common import check_target, prepare_folder
-from headgate.cli.outputs import Outputs
+from headgate.cli.common import Outputs, check_target, prepare_folder
 from headgate.core.errors import InputError, OutputError
 from headgate.journal.sqlite import SqliteJournal
 from headgate.lab.scenario import Scenario, ScenarioOutcome

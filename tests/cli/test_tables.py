@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from headgate.cli.tables import print_table
+from headgate.cli.common import print_table
 from headgate.core.types import JSON
 
 ROWS: list[dict[str, JSON]] = [

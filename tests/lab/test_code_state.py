@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import headgate
-from headgate.lab.code_state import code_of, fingerprint
+from headgate.lab.run_folder import code_of, fingerprint
 
 HOME = Path(headgate.__file__).parent
 RUNS = (

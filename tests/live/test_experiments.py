@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.lab.experiments.parts import LabFolder, count_rows, read_parts
+from headgate.lab.experiments.results import LabFolder, count_rows, read_parts
 from headgate.lab.experiments.summary import groups_by_arrow, read_summary
 from headgate.local.spark.cluster import LocalCluster
 
@@ -31,7 +31,7 @@ seconds: 2m
 RUN = """\
 import sys
 from pathlib import Path
-from headgate.lab.experiments.parts import LabFolder
+from headgate.lab.experiments.results import LabFolder
 from headgate.lab.experiments.document import read_experiment
 from headgate.lab.experiments.run_experiment import ExperimentPlan, run_experiment
 file, out, master, tasks = sys.argv[1:]

@@ -15,8 +15,7 @@ import pytest
 from headgate.core.objective import parse_objective
 from headgate.lab.mst import MstPlan
 from headgate.lab.mst_measuring import measure_all
-from headgate.lab.scenario import find_scenario
-from headgate.lab.scenario_report import write_scenario_report
+from headgate.lab.scenario import find_scenario, write_scenario_report
 from headgate.research.scenarios.live import LiveRun, outcome, play
 from tests.lab.watching import Watched
 

@@ -14,8 +14,7 @@ import pytest
 from headgate.core.errors import InputError, OutputError
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, GuardNote, Instances, Observation, Sample, Verdict
-from headgate.lab.scenario import ScenarioOutcome
-from headgate.lab.scenario_report import write_scenario_report
+from headgate.lab.scenario import ScenarioOutcome, write_scenario_report
 from headgate.render.figures import TimeUnit, figure, peaks
 from headgate.render.page import require_plotly, write_page
 from headgate.render.plots import ALL_PCT, Candlestick, Plot, candlestick_plot, error_bars

@@ -15,8 +15,7 @@ from ruamel.yaml import YAML
 from headgate.core.types import JSON
 from headgate.lab.experiments.document import json_schema
 from headgate.lab.experiments.model import ExperimentMatrix
-from headgate.lab.experiments.parts import LabFolder, write_part
-from headgate.lab.experiments.results import LabResults, read_results
+from headgate.lab.experiments.results import LabFolder, LabResults, read_results, write_part
 from headgate.lab.experiments.run_case import FIGURES, run_case
 from headgate.lab.experiments.summary import RepeatGroup, verdicts
 from headgate.lab.measures.repeats import Estimate

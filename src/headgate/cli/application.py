@@ -14,18 +14,20 @@ from rich.text import Text
 
 from headgate.cli import options
 from headgate.cli.common import (
+    Outputs,
     argument,
     chosen_settings,
     duration_s,
+    live_fixed_sizes,
     make_console,
     option,
     prepare_folder,
+    print_table,
     say,
     write_json,
+    write_live_report,
 )
 from headgate.cli.interrupts import message_when_stopped
-from headgate.cli.outputs import Outputs, live_fixed_sizes, write_live_report
-from headgate.cli.tables import print_table
 from headgate.core.errors import InputError
 from headgate.core.extras import require
 from headgate.core.plugins import DEFAULT_POLICY

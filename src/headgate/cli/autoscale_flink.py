@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.cli import options
-from headgate.cli.common import check_target, chosen_settings, duration_s, make_console, option, say, write_json
-from headgate.cli.outputs import Outputs
+from headgate.cli.common import (
+    Outputs,
+    check_target,
+    chosen_settings,
+    duration_s,
+    make_console,
+    option,
+    say,
+    write_json,
+)
 from headgate.core.errors import InputError
 from headgate.core.objective import DEFAULT_MAX_INSTANCES
 from headgate.core.plugins import DEFAULT_POLICY

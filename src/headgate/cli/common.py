@@ -1,4 +1,4 @@
-"""What all commands share: JSON output, settings, consoles and progress.
+"""What all commands share: JSON output, settings, consoles, progress, written results and tables.
 
 Commands import heavy libraries in functions, so that ``headgate version`` does not wait for a plot library.
 """
@@ -8,21 +8,28 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
 import typer
 
-from headgate.core.errors import InputError, not_written
+from headgate.core.errors import InputError, JournalError, OutputError, not_written
 from headgate.core.types import JSON
 from headgate.core.units import parse_duration_s
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
+    from rich.table import Table
 
+    from headgate.core.types import Decision
     from headgate.documents import DocumentError
+    from headgate.render.tables import Column
+    from headgate.render.verdict import FixedSizes
+    from headgate.runtime.summary import RunRecord
+
 
 STANDARD_OUTPUT = "-"
 LEAST_COLUMNS = 40
@@ -56,7 +63,7 @@ def write_json(value: JSON, target: str | None) -> None:
     if target is None:
         return
     from headgate.journal.codec import to_json
-    from headgate.render.files import write_file
+    from headgate.render.page import write_file
 
     text = to_json(value, indent=2) + "\n"
     if target == STANDARD_OUTPUT:
@@ -269,3 +276,196 @@ def progress_bar(
         ended.set()
         if bar.live.is_started:
             bar.stop()
+
+
+P = ParamSpec("P")
+
+
+class Outputs:
+    """Writes each result that was requested; failures are raised together at the end.
+
+    >>> def full(path: str) -> None:
+    ...     raise OutputError(f"{path} cannot be written: no space left on device.")
+    >>> with Outputs() as outputs:
+    ...     wrote = outputs.write(full, "run.html")
+    ...     print("the figures")
+    Traceback (most recent call last):
+    headgate.core.errors.OutputError: run.html cannot be written: no space left on device.
+    """
+
+    def __init__(self) -> None:
+        self._failed: list[str] = []
+
+    def write(self, write: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> bool:
+        """Call a function that writes; return whether it succeeded."""
+        try:
+            write(*arguments, **named)
+        except (JournalError, OutputError) as error:  # A report may be made of a journal.
+            self.failed(error)
+            return False
+        return True
+
+    def failed(self, error: Exception | str | None) -> None:
+        """Record a failure to raise at the end; ``None`` is ignored."""
+        if error is not None and str(error) not in self._failed:
+            self._failed.append(str(error))
+
+    def __enter__(self) -> Outputs:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, OutputError):
+            self.failed(error)
+        if self._failed and (error is None or isinstance(error, OutputError)):
+            raise OutputError(" ".join(self._failed)) from None
+
+
+def write_live_report(
+    path: Path,
+    title: str,
+    record: RunRecord,
+    journal: Path,
+    notes: Sequence[str],
+    fixed: FixedSizes | None = None,
+) -> Path:
+    """Write the report of a live run; decisions, receipts and events are those of the journal's newest run.
+
+    Without fixed sizes they are simulated under the load of the run.
+    """
+    from contextlib import closing
+
+    from headgate.journal.sqlite import SqliteJournal
+    from headgate.render.report import write_report
+
+    with closing(SqliteJournal.read(journal)) as history:
+        number = history.runs()[-1][0]  # A run that was continued has one for each of its starts.
+        decisions = history.decisions(run=number)
+        return write_report(
+            path,
+            title=title,
+            observations=record.observations,
+            decisions=decisions,
+            objective=record.objective,
+            summary=record.summary(),
+            receipts=history.receipts(run=number),
+            events=history.events(run=number),
+            fixed=fixed or live_fixed_sizes(record, decisions),
+            notes=notes,
+            journal=str(journal),
+        )
+
+
+def live_fixed_sizes(record: RunRecord, decisions: Sequence[Decision]) -> FixedSizes:
+    """Simulate fixed sizes under the load that a live run has counted."""
+    from headgate.lab.what_if import fixed_sizes_of
+
+    return fixed_sizes_of(record.observations, decisions, record.objective, (record.operator,))
+
+
+GAP = 2
+LONGEST_TEXT = 40
+"""Longer text is broken into lines."""
+LEAST_TEXT = 30
+"""With less room than this next to a name, its description is printed below it."""
+INDENT = 2
+
+
+def print_table(rows: Sequence[Mapping[str, JSON]], console: Console, notes: Iterable[str] = ()) -> None:
+    """Print rows as a table, or as several below each other that begin with the same columns; then notes on them."""
+    from headgate.render.tables import columns_of
+
+    for index, block in enumerate(blocks(columns_of(rows), console.width)):
+        if index:
+            console.print()
+        _print(block, console)
+    print_notes(notes, console)
+
+
+def print_notes(notes: Iterable[str], console: Console) -> None:
+    from rich.text import Text
+
+    for note in notes:
+        console.print(Text(f"\n{note}", style="dim"))
+
+
+def grid(rows: Iterable[Iterable[RenderableType]] = ()) -> Table:
+    """Return rows side by side, without headings."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, GAP, 0, 0))
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def print_described(described: Sequence[tuple[str, str]], console: Console) -> None:
+    """Print names with their descriptions, which stand below them where the terminal is narrow."""
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    widest = max((len(name) for name, _ in described), default=0)
+    if console.width - widest - GAP < LEAST_TEXT:
+        for name, text in described:
+            console.print(Text(name, style="bold cyan"))
+            console.print(Padding(Text(text), (0, 0, 0, INDENT)))
+        return
+    table = Table(box=None, padding=(0, GAP, 0, 0), show_header=False)
+    table.add_column(style="bold cyan", no_wrap=True)
+    table.add_column()
+    for name, text in described:
+        table.add_row(Text(name), Text(text))
+    console.print(table)
+
+
+def blocks(columns: Sequence[Column], width: int) -> list[list[tuple[Column, int]]]:
+    """Return columns with their widths, in as many blocks as the width needs; each begins with the key columns."""
+    keys = _keys(columns)
+    room = width + GAP - sum(_wanted(column) + GAP for column in keys)  # None follows the last column.
+    found: list[list[tuple[Column, int]]] = []
+    block: list[Column] = []
+    left = room
+    for column in columns[len(keys) :]:
+        if block and column.least_width + GAP > left:
+            found.append(_widened([*keys, *block], width))
+            block, left = [], room
+        block.append(column)
+        left -= column.least_width + GAP
+    return [*found, _widened([*keys, *block], width)] if columns else []
+
+
+def _keys(columns: Sequence[Column]) -> Sequence[Column]:
+    """Return the fewest leading columns that identify each row."""
+    for count in range(1, len(columns)):
+        keys = list(zip(*(column.cells for column in columns[:count]), strict=True))
+        if len(set(keys)) == len(keys):
+            return columns[:count] if count <= 3 else columns[:1]
+    return columns[:1]
+
+
+def _wanted(column: Column) -> int:
+    return max(column.least_width, min(column.full_width, LONGEST_TEXT))
+
+
+def _widened(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
+    """Return each column with its least width, widened from the left while there is room."""
+    widths = [column.least_width for column in columns]
+    room = width - sum(widths) - GAP * (len(columns) - 1)
+    for index, column in enumerate(columns):
+        more = min(max(0, _wanted(column) - widths[index]), max(0, room))
+        widths[index] += more
+        room -= more
+    return list(zip(columns, widths, strict=True))
+
+
+def _print(block: Sequence[tuple[Column, int]], console: Console) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="dim", padding=(0, GAP, 0, 0), pad_edge=False)
+    for column, width in block:
+        justify: Literal["left", "right"] = "right" if column.is_number else "left"
+        table.add_column(Text(column.heading), justify=justify, width=width)
+    for row in zip(*(column.cells for column, _ in block), strict=True):
+        table.add_row(*(Text(text) for text in row))
+    console.print(table)

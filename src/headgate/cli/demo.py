@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 from rich.text import Text
 
 from headgate.cli import options
-from headgate.cli.common import duration_s, key_values, make_console, option, prepare_folder, write_json
+from headgate.cli.common import (
+    Outputs,
+    duration_s,
+    key_values,
+    make_console,
+    option,
+    prepare_folder,
+    write_json,
+    write_live_report,
+)
 from headgate.cli.interrupts import message_when_stopped
-from headgate.cli.outputs import Outputs, write_live_report
 from headgate.core.extras import require
 from headgate.core.plugins import DEFAULT_POLICY
 

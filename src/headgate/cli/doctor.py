@@ -11,8 +11,7 @@ from rich.text import Text
 
 from headgate import __version__
 from headgate.cli import options
-from headgate.cli.common import counted, make_console, option, say, write_json
-from headgate.cli.tables import grid
+from headgate.cli.common import counted, grid, make_console, option, say, write_json
 from headgate.core.errors import HeadgateError, InputError, UnknownNameError
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from headgate.cli.common import (
     make_console,
     option,
     prepare_folder,
+    print_described,
     progress_bar,
     say,
     write_json,
@@ -25,7 +26,6 @@ from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.lab_break import break_policy
 from headgate.cli.lab_results import results, show_outcome, show_ranks, show_results
 from headgate.cli.lab_tune import new_folder, tune
-from headgate.cli.tables import print_described
 from headgate.core.errors import InputError
 from headgate.core.extras import require
 from headgate.core.units import format_duration
@@ -203,8 +203,7 @@ def _run_matrix(
     is_ranked: bool,
 ) -> None:
     """Run what is missing in the folder, and show all results."""
-    from headgate.lab.experiments.parts import LabFolder
-    from headgate.lab.experiments.results import read_results
+    from headgate.lab.experiments.results import LabFolder, read_results
     from headgate.lab.experiments.run_experiment import ExperimentPlan, expected_s, require_spark, run_experiment
 
     require_spark()
@@ -236,7 +235,7 @@ def new(
     """
     from importlib.resources import files
 
-    from headgate.render.files import write_file
+    from headgate.render.page import write_file
 
     check_target(file)
     if file.exists():

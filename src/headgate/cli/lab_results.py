@@ -11,9 +11,17 @@ import typer
 from rich.text import Text
 
 from headgate.cli import options
-from headgate.cli.common import argument, check_target, key_values, make_console, option, write_json
-from headgate.cli.outputs import Outputs
-from headgate.cli.tables import print_notes, print_table
+from headgate.cli.common import (
+    Outputs,
+    argument,
+    check_target,
+    key_values,
+    make_console,
+    option,
+    print_notes,
+    print_table,
+    write_json,
+)
 from headgate.core.errors import InputError
 from headgate.core.extras import require
 
@@ -39,7 +47,7 @@ def show_outcome(
     outcome: ScenarioOutcome, name: str, summary: str, report: Path | None, json_file: str | None, heading: str = ""
 ) -> None:
     """Write the requested files, and print the table unless JSON goes to standard output."""
-    from headgate.lab.scenario_report import write_scenario_report
+    from headgate.lab.scenario import write_scenario_report
 
     with Outputs() as outputs:
         if report is not None:
@@ -79,8 +87,7 @@ def results(
       [cyan]headgate lab results lab/after --against lab/before --csv both.csv[/cyan]
     """
     from headgate.lab.experiments.results import compare, compared_to_json, read_results
-    from headgate.render.files import write_file
-    from headgate.render.page import require_plotly
+    from headgate.render.page import require_plotly, write_file
 
     for target in (json_file, csv_file, report):
         check_target(target)

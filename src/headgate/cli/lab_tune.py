@@ -12,18 +12,18 @@ from rich.text import Text
 
 from headgate.cli import options
 from headgate.cli.common import (
+    Outputs,
     duration_s,
     key_values,
     make_console,
     option,
     prepare_folder,
+    print_table,
     progress_bar,
     say,
     write_json,
 )
 from headgate.cli.interrupts import message_when_stopped
-from headgate.cli.outputs import Outputs
-from headgate.cli.tables import print_table
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.extras import require
 from headgate.core.plugins import DEFAULT_POLICY

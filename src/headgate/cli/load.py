@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headgate.cli import options
-from headgate.cli.common import argument, duration_s, make_console, option, say, write_json
+from headgate.cli.common import Outputs, argument, duration_s, make_console, option, say, write_json
 from headgate.cli.interrupts import INTERRUPTED, stopped_by_signals
 from headgate.cli.kafka import BootstrapOption, own_broker
-from headgate.cli.outputs import Outputs
 from headgate.core.errors import EngineError, InputError
 from headgate.core.extras import require
 

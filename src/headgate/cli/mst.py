@@ -11,18 +11,18 @@ import typer
 
 from headgate.cli import options
 from headgate.cli.common import (
+    Outputs,
     argument,
     check_target,
     duration_s,
     make_console,
     option,
     prepare_folder,
+    print_table,
     say,
     write_json,
 )
 from headgate.cli.interrupts import message_when_stopped
-from headgate.cli.outputs import Outputs
-from headgate.cli.tables import print_table
 from headgate.core.errors import InputError
 from headgate.core.extras import require
 from headgate.core.types import JSON
@@ -186,8 +186,7 @@ def _sizes(option: str, text: str) -> tuple[int, ...]:
 
 def _write_plot(path: Path, results: Sequence[MstResult]) -> None:
     from headgate.lab.mst import PLOT_KEY
-    from headgate.lab.scenario import ScenarioOutcome
-    from headgate.lab.scenario_report import write_scenario_report
+    from headgate.lab.scenario import ScenarioOutcome, write_scenario_report
     from headgate.render.plots import Plot
 
     plan = results[0].plan

@@ -11,6 +11,7 @@ import typer
 from headgate.cli import options
 from headgate.cli.common import (
     STANDARD_OUTPUT,
+    Outputs,
     argument,
     duration_s,
     make_console,
@@ -20,7 +21,6 @@ from headgate.cli.common import (
     say,
     write_json,
 )
-from headgate.cli.outputs import Outputs
 from headgate.core.errors import EngineError, InputError
 from headgate.core.extras import require
 

@@ -12,8 +12,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from headgate.cli import options
-from headgate.cli.common import argument, make_console, option, say, write_json
-from headgate.cli.tables import print_described, print_notes
+from headgate.cli.common import argument, make_console, option, print_described, print_notes, say, write_json
 from headgate.core.errors import InputError, StateError
 from headgate.core.types import JSON
 

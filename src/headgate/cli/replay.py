@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.text import Text
 
 from headgate.cli import options
-from headgate.cli.common import check_target, duration_s, make_console, option, progress_bar, write_json
+from headgate.cli.common import (
+    Outputs,
+    check_target,
+    duration_s,
+    make_console,
+    option,
+    print_table,
+    progress_bar,
+    write_json,
+)
 from headgate.cli.interrupts import message_when_stopped
-from headgate.cli.outputs import Outputs
-from headgate.cli.tables import print_table
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import Objective
 from headgate.core.types import Decision, Observation

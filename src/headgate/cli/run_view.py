@@ -9,9 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headgate.cli.common import make_console, say
+from headgate.cli.common import grid, make_console, say
 from headgate.cli.live_view import KIND_STYLES, sparkline
-from headgate.cli.tables import grid
 from headgate.core.objective import Objective
 from headgate.core.types import JSON, Decision, Observation
 from headgate.core.units import format_duration, format_elapsed, plain

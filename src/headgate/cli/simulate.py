@@ -10,6 +10,7 @@ from rich.text import Text
 
 from headgate.cli import options
 from headgate.cli.common import (
+    Outputs,
     check_target,
     chosen_settings,
     duration_s,
@@ -19,7 +20,6 @@ from headgate.cli.common import (
     write_json,
 )
 from headgate.cli.interrupts import message_when_stopped
-from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective
 from headgate.core.plugins import DEFAULT_POLICY

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from headgate.cli import options
-from headgate.cli.common import argument, make_console, option, say, write_json
-from headgate.cli.tables import print_table
+from headgate.cli.common import argument, make_console, option, print_table, say, write_json
 from headgate.core.types import JSON
 from headgate.core.units import format_duration
 

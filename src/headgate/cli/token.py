@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.cli import options
-from headgate.cli.common import argument, duration_s, make_console, option, say, write_json
-from headgate.cli.tables import print_table
+from headgate.cli.common import argument, duration_s, make_console, option, print_table, say, write_json
 from headgate.core.extras import require
 from headgate.core.types import JSON
 

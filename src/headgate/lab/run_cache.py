@@ -15,8 +15,8 @@ from typing import Generic
 
 from headgate.core.errors import cause_of
 from headgate.core.types import JSON
-from headgate.lab.code_state import fingerprint
 from headgate.lab.processes import Result, Task, in_processes
+from headgate.lab.run_folder import fingerprint
 from headgate.lab.scenario import Progress, mark_begin
 from headgate.local.jars import cache_directory
 

@@ -1,4 +1,4 @@
-"""Named experiments, and how packages register them.
+"""Named experiments, how packages register them, and the report of one: its table, its plots, and how to read them.
 
 A scenario is a seeded function that returns the rows of a table, notes on how to read them, and plots; running it again
 gives the same rows:
@@ -26,6 +26,7 @@ import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from html import escape
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -34,10 +35,13 @@ from headgate._version import __version__
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.plugins import package_of
 from headgate.core.types import JSON
+from headgate.render.page import write_page
 from headgate.render.plots import Plot
+from headgate.render.tables import html_table
 
 if TYPE_CHECKING:
     from headgate.lab.experiments.model import ExperimentMatrix
+
 
 Progress: TypeAlias = Callable[[float], None]
 """Called now and then with the share of the work that is done, from 0 to 1."""
@@ -220,3 +224,34 @@ def find_scenario(name: str) -> Scenario:
 def find_named_experiment(name: str) -> NamedExperiment | None:
     _discover()
     return _EXPERIMENTS.get(name)
+
+
+MANY_PLOTS = 4
+
+
+def write_scenario_report(path: Path, title: str, summary: str, outcome: ScenarioOutcome) -> Path:
+    """Write the report and return its path; an existing file is replaced."""
+    return write_page(
+        path,
+        title=title,
+        head=f'<p class="sub">{escape(summary)}</p>',
+        sections=_sections(outcome),
+        figures=[{"data": list(plot.data), "layout": plot.layout} for plot in outcome.plots],
+    )
+
+
+def _sections(outcome: ScenarioOutcome) -> list[str]:
+    """Return plots, table and notes; of many plots all but the first follow the table."""
+    plots = [_plot(index, plot) for index, plot in enumerate(outcome.plots)]
+    first = 1 if len(plots) > MANY_PLOTS else len(plots)
+    table = f"<h2>Table</h2>{html_table(outcome.rows)}"
+    return [*plots[:first], table, _notes(outcome.notes), *plots[first:]]
+
+
+def _plot(index: int, plot: Plot) -> str:
+    key = f'<p class="key">{escape(plot.key)}</p>' if plot.key else ""
+    return f'<h2>{escape(plot.title)}</h2><div class="panel"><div id="figure-{index}"></div>{key}</div>'
+
+
+def _notes(notes: Sequence[str]) -> str:
+    return '<ul class="notes">' + "".join(f"<li>{escape(note)}</li>" for note in notes) + "</ul>" if notes else ""

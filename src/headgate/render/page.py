@@ -1,4 +1,4 @@
-"""Writes every report: one HTML file with plotly's script in it, which needs no network."""
+"""Writes files whole or not at all, and every report: one HTML file that needs no network."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import os
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -14,11 +15,10 @@ from pathlib import Path
 from string import Template
 
 from headgate._version import __version__
-from headgate.core.errors import InputError, cause_of
+from headgate.core.errors import InputError, OutputError, cause_of
 from headgate.core.extras import needing
 from headgate.core.types import JSON
 from headgate.journal.codec import to_json
-from headgate.render.files import write_file
 
 OWN_SCRIPT = "HEADGATE_PLOTLY"
 """The environment variable that names another bundle of plotly's script."""
@@ -89,3 +89,23 @@ def _shortened(value: JSON) -> JSON:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_shortened(part) for part in value]
     return value
+
+
+ODD = "replace"
+"""How file names that are not valid UTF-8 are written."""
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write all of the text or nothing: readers never see half a file, and a failure keeps the old one."""
+    path = path.resolve()
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8", errors=ODD)  # A device or a pipe: not to be replaced by a file.
+            return
+        part.write_text(text, encoding="utf-8", errors=ODD)
+        part.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise OutputError(f"{path} cannot be written: {cause_of(error)}.") from error

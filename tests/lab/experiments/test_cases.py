@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.core.errors import EngineError, InputError
-from headgate.lab.experiments.parts import (
+from headgate.lab.experiments.results import (
     count_rows,
     packed,
     read_parts,

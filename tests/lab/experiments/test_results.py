@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from headgate.core.errors import InputError
-from headgate.lab.experiments import parts
-from headgate.lab.experiments.parts import LabFolder, read_parts
-from headgate.lab.experiments.results import read_results
+from headgate.lab.experiments import results
+from headgate.lab.experiments.results import LabFolder, read_parts, read_results
 from headgate.lab.experiments.summary import GroupVerdict, differs, groups_by_arrow, read_summary, write_summary
 from headgate.lab.measures.repeats import Estimate
 from tests.cli.commands import headgate, refused
@@ -75,7 +74,7 @@ def test_a_folder_is_gone_on_with_by_the_same_experiment_only(tmp_path: Path, mo
     folder.begin(SMALL, {})
     with pytest.raises(InputError, match=r"of another experiment \(other seeds, interval_s\). Give another --out"):
         folder.begin(replace(SMALL, seeds=(0,), interval_s=9.0), {})
-    monkeypatch.setattr(parts, "own_code", lambda: "0123")
+    monkeypatch.setattr(results, "own_code", lambda: "0123")
     with pytest.raises(InputError, match=r"it was made by other code \(\w+; this is 0123\)"):
         folder.begin(SMALL, {})
     (tmp_path / "mine.txt").write_text("")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headgate.lab.experiments import parts as underway
-from headgate.lab.experiments.parts import TaskProgress, count_rows, forget_underway, packed, run_cases, runs_underway
+from headgate.lab.experiments import results as underway
+from headgate.lab.experiments.results import TaskProgress, count_rows, forget_underway, packed, run_cases, runs_underway
 from headgate.lab.experiments.run_case import Case, Row
 from headgate.runtime.simulate import Progress
 from tests.lab.experiments.matrices import SMALL, row
@@ -41,7 +41,7 @@ def test_a_run_is_reported_while_it_runs_and_before_any_row_is_there(
         seen.append((runs_underway(tmp_path), count_rows(tmp_path)))
         return row(place, "hpa", 1.0)
 
-    monkeypatch.setattr("headgate.lab.experiments.parts.run_case", half_way)
+    monkeypatch.setattr("headgate.lab.experiments.results.run_case", half_way)
     monkeypatch.setattr(underway, "REPORTED_EVERY_S", 0.0)
     texts = [packed(place, case) for place, case in enumerate(SMALL.cases())][:3]
     assert run_cases(texts, str(tmp_path), str(tmp_path)) == 3

@@ -11,8 +11,7 @@ from headgate.lab.experiments.results import LabResults
 from headgate.lab.experiments.run_case import FIGURES
 from headgate.lab.experiments.summary import COST, RepeatGroup
 from headgate.lab.measures.repeats import Estimate
-from headgate.lab.scenario import ScenarioOutcome
-from headgate.lab.scenario_report import write_scenario_report
+from headgate.lab.scenario import ScenarioOutcome, write_scenario_report
 from headgate.render.plots import ALL_PCT, Plot, error_bars
 from headgate.render.tables import number
 

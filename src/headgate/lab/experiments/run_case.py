@@ -17,8 +17,8 @@ from headgate.core.errors import HeadgateError, InputError
 from headgate.core.objective import Objective
 from headgate.core.objective_form import objective_from
 from headgate.core.types import JSON
-from headgate.lab.code_state import fingerprint
 from headgate.lab.measures import measures_of
+from headgate.lab.run_folder import fingerprint
 from headgate.policies.frame.base import PolicyMaker
 from headgate.runtime.interrupts import raise_if_interrupted
 from headgate.runtime.model_file import SETTING as MODEL_FILE

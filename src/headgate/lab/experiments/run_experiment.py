@@ -8,7 +8,7 @@ from pathlib import Path
 
 from headgate.core.errors import EngineError
 from headgate.lab.experiments.model import ExperimentMatrix
-from headgate.lab.experiments.parts import (
+from headgate.lab.experiments.results import (
     LabFolder,
     count_rows,
     forget_underway,

@@ -13,13 +13,12 @@ from ruamel.yaml import YAML
 from headgate._version import __version__
 from headgate.core.types import JSON
 from headgate.core.units import format_duration
-from headgate.lab.code_state import fingerprint
-from headgate.lab.run_folder import TUNING, ResultFolder
+from headgate.lab.run_folder import TUNING, ResultFolder, fingerprint
 from headgate.lab.tuning.plan import TunePlan
 from headgate.lab.tuning.space import GUARDS, Value
 from headgate.lab.tuning.trial import TuningTrial, importances
 from headgate.lab.tuning.tune import TuningResult
-from headgate.render.files import write_file
+from headgate.render.page import write_file
 from headgate.runtime.model_file import SETTING as MODEL_FILE
 from headgate.runtime.settings_file import VERSION as SETTINGS_VERSION
 

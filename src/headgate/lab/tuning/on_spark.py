@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from headgate.core.errors import EngineError
 from headgate.journal.codec import to_json
-from headgate.lab.experiments.parts import packed, read_part, work_in
+from headgate.lab.experiments.results import packed, read_part, work_in
 from headgate.lab.experiments.run_case import Case, Row
 from headgate.lab.experiments.run_experiment import SPARK_START_S, STEP_S
 from headgate.lab.scenario import Progress
@@ -19,7 +19,7 @@ from headgate.lab.tuning.folder import TuneFolder, tuned_to_json, write_settings
 from headgate.lab.tuning.plan import TunePlan
 from headgate.lab.tuning.search import require_optuna
 from headgate.lab.tuning.tune import TuningResult, tune
-from headgate.render.files import write_file
+from headgate.render.page import write_file
 
 Work: TypeAlias = Callable[[Iterable[str]], int]
 Spread: TypeAlias = Callable[[Sequence[str], Work], None]

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from headgate.core.types import JSON
 from headgate.lab.experiments.report import COLOURS, SYMBOLS
-from headgate.lab.scenario import ScenarioOutcome
-from headgate.lab.scenario_report import write_scenario_report
+from headgate.lab.scenario import ScenarioOutcome, write_scenario_report
 from headgate.lab.tuning.trial import TrialStatus, TuningTrial, importances
 from headgate.lab.tuning.tune import TuningResult
 from headgate.render.plots import Plot, axes, line
