@@ -31,13 +31,15 @@ def make(
         list[str], option("SCOPE", "read, operate (change and read) or agent (report); as often as needed.")
     ],
     lasts: Annotated[str | None, option("DURATION", "How long it is valid; without end where not given.")] = None,
+    job: Annotated[str | None, option("JOB", "The only job that it may report for; any where not given.")] = None,
+    operator: Annotated[str | None, option("OPERATOR", "The only operator of that job.")] = None,
     config: ConfigOption = Path("headgate.yaml"),
     json_file: options.Json = None,
 ) -> None:
     """Make a token and print it once; only its digest is stored.
 
     [bold]Examples[/bold]
-      [cyan]headgate token make drivers --scope agent > agent.token[/cyan]
+      [cyan]headgate token make clicks-driver --scope agent --job clicks > agent.token[/cyan]
       [cyan]headgate token make ana --scope operate --lasts 30d[/cyan]
     """
     from headgate.service.store.tokens import scope_named
@@ -45,8 +47,9 @@ def make(
     scopes = [scope_named(scope_name) for scope_name in scope]
     lasts_s = None if lasts is None else duration_s("--lasts", lasts)
     with _store(config) as store:
-        secret = store.tokens.make(name, scopes, lasts_s)
-        store.audit.add("headgate token", "", f"token {name}", "made", None, {"scopes": sorted(map(str, scopes))})
+        secret = store.tokens.make(name, scopes, lasts_s, job, operator)
+        made = {"scopes": sorted(map(str, scopes)), "job": job, "operator": operator}
+        store.audit.add("headgate token", "", f"token {name}", "made", None, made)
     if json_file is not None:
         write_json({"name": name, "scopes": [str(scope_name) for scope_name in scopes], "token": secret}, json_file)
     else:
@@ -62,9 +65,11 @@ def list_tokens(config: ConfigOption = Path("headgate.yaml"), json_file: options
             {
                 "name": entry.name,
                 "scopes": sorted(map(str, entry.scopes)),
+                "job": entry.job,
+                "operator": entry.operator,
                 "made_s": entry.made_s,
                 "until_s": entry.until_s,
-                "valid": entry.until_s is None or entry.until_s > now_s,
+                "valid": entry.holds_at(now_s),
             }
             for entry in store.tokens.all()
         ]
@@ -75,7 +80,12 @@ def list_tokens(config: ConfigOption = Path("headgate.yaml"), json_file: options
         say("there are no tokens; headgate token make NAME --scope agent makes one.")
         return
     rows = [
-        {"name": row["name"], "scopes": ", ".join(row["scopes"]), "valid": "yes" if row["valid"] else "no longer"}
+        {
+            "name": row["name"],
+            "scopes": ", ".join(row["scopes"]),
+            "for": "all jobs" if row["job"] is None else " ".join(filter(None, (row["job"], row["operator"]))),
+            "valid": "yes" if row["valid"] else "no longer",
+        }
         for row in found
     ]
     print_table(rows, make_console())

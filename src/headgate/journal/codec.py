@@ -66,7 +66,9 @@ def from_json(text: str) -> JSON:
     """What :func:`to_json` was given, with plain dictionaries and lists."""
     try:
         return json.loads(text, object_hook=_unmarked if _FLOAT in text else None)
-    except (TypeError, ValueError) as error:
+    except RecursionError as error:
+        raise JournalError(f"an entry of {len(text)} characters is nested too deeply.") from error
+    except (ValueError, TypeError) as error:
         raise JournalError(f"an entry of {len(text)} characters is not JSON: {error}.") from error
 
 

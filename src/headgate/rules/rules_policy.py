@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -177,12 +177,14 @@ class _Written:
     text: str
     source: str
 
-    @cached_property
-    def _document(self) -> Document:
-        return documents.parse(self.text, self.source)
-
     def policy(self, known: Known) -> RulePolicy:
-        return read_policy(self._document, known)
+        return read_policy(_parsed(self.text, self.source), known)
+
+
+@lru_cache(maxsize=4)
+def _parsed(text: str, source: str) -> Document:
+    """The newest few, because the rules of a change are read several times before it is in force."""
+    return documents.parse(text, source)
 
 
 def read_text(path: Path) -> str:

@@ -1,6 +1,7 @@
 """Authenticates, authorises and limits all requests, and refuses those that another site sends in a user's name.
 
 - Reports need a token of scope ``agent``, changes one of ``operate``, and reading one of ``read`` or ``operate``.
+  What a request is, its route says. A token may be bound to the reports of one job, or of one operator.
   Without a token, clients on this machine may read if that is open, and only by a name of this machine: a page of
   another site whose name was made to point here is not answered.
 - Where the token comes in a cookie, a change must come from a page of this service and carry what only such a page
@@ -10,29 +11,39 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
+import threading
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.responses import PlainTextResponse
+from starlette.routing import BaseRoute, Match
 
 from headgate.core.errors import JournalError
 from headgate.engines.agents.wire import LEADER_HEADER, LONGEST_TEXT, NOT_LEADING
 from headgate.service.config.model import AccessRules, is_loopback
 from headgate.service.service import Service
-from headgate.service.store.tokens import Scope, Token, Tokens
+from headgate.service.store.tokens import Scope, Token, Tokens, digest_of
 
 COOKIE = "headgate_token"
 """Holds the token of a browser; no script can read it, and no other site can have it sent."""
 REMEMBERED_S = 5.0
-"""A token that was revoked is refused after so long at the latest."""
-_MOST_REMEMBERED = 10_000
+"""A token that was revoked is refused after so long at the latest, while the store answers."""
+LOADS_APART_S = 0.1
+WAIT_S = 2.0
+"""How long a request with an unknown token waits for the store."""
+SHORT_WAIT_S = 0.5
+"""How long one with a token waits that was valid a moment ago."""
+LONGEST_SECRET = 200
+"""Longer ones are not looked up; those that are made here have 46 characters."""
 _BEARER = "bearer "
 
 
@@ -43,9 +54,15 @@ class Caller:
     name: str
     scopes: frozenset[Scope] = frozenset()
     csrf: str | None = None
+    job: str | None = None
+    """The only job that it may report for, and ``operator`` the only operator; ``None``: for any."""
+    operator: str | None = None
 
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes or (scope is Scope.READ and Scope.OPERATE in self.scopes)
+
+    def may_report_for(self, job: str, operator: str) -> bool:
+        return self.job in (None, job) and self.operator in (None, operator)
 
 
 NOBODY = Caller("")
@@ -58,45 +75,111 @@ def csrf_of(secret: str) -> str:
     return hmac.new(secret.encode("utf-8", errors="surrogatepass"), b"headgate form", hashlib.sha256).hexdigest()
 
 
-class Callers:
-    """Identifies callers, and remembers them for a moment, because agents report often."""
+class TokenTable:
+    """All tokens in memory, loaded again and again by a thread of its own: no request waits long for the database.
+
+    A token that was just made is found, because a secret that is not known has the table loaded again; those loads
+    are a tenth of a second apart, however many secrets are tried. While the store is away, or slow, the tokens that
+    were valid a moment ago stay valid: agents must not be refused.
+    """
 
     def __init__(self, tokens: Tokens, now: Callable[[], float] = time.monotonic) -> None:
         self._tokens = tokens
         self._now = now
-        self._known: dict[str, tuple[float, Token | None]] = {}
+        self._lock = threading.Lock()
+        self._loader = ThreadPoolExecutor(1, thread_name_prefix="headgate-tokens")
+        self._loading: Future[None] | None = None
+        self._began_s = -LOADS_APART_S
+        """When the newest load began, on the monotonic clock."""
+        self._known: dict[str, Token] | None = None
+        self._known_of_s = 0.0
+        """When the load of these began, on the monotonic clock."""
+        self._loaded_s = 0.0
+        """When they were loaded, on the clock that was given."""
 
-    def of_headers(self, headers: dict[bytes, bytes]) -> Caller | None:
-        """Return the caller; ``None`` for an unknown token, ``NOBODY`` without a token."""
-        token_header = headers.get(b"authorization", b"").decode("latin-1")
-        if token_header:
-            if not token_header.lower().startswith(_BEARER):
-                return None
-            return self._caller(token_header[len(_BEARER) :].strip(), in_cookie=False)
-        secret = _cookie(headers.get(b"cookie", b"").decode("latin-1"))
-        return NOBODY if secret is None else self._caller(secret, in_cookie=True)
+    def known(self, secret: str) -> Token | None:
+        """Return a token without waiting for the store."""
+        if self._known is None:
+            self._load_in_time()
+        token = None if self._known is None or len(secret) > LONGEST_SECRET else self._known.get(digest_of(secret))
+        return token if token is not None and token.holds_at(self._tokens.now()) else None
 
-    def _caller(self, secret: str, *, in_cookie: bool) -> Caller | None:
-        token = self.token(secret)
-        if token is None:
-            return None
-        return Caller(token.name, token.scopes, csrf_of(secret) if in_cookie else None)
-
-    def token(self, secret: str) -> Token | None:
+    async def token(self, secret: str) -> Token | None:
         """Return the token with this secret, if there is one."""
-        now_s = self._now()
-        seen_s, token = self._known.get(secret, (-REMEMBERED_S, None))
-        if now_s - seen_s >= REMEMBERED_S:
+        if len(secret) > LONGEST_SECRET:
+            return None
+        token, requested_s = self.known(secret), time.monotonic()
+        if token is not None and self._now() - self._loaded_s < REMEMBERED_S:
+            return token
+        try:
+            await self._load(requested_s, within_s=WAIT_S if token is None else SHORT_WAIT_S)
+        except JournalError:
+            if token is None:
+                raise
+            return token
+        return self.known(secret)
+
+    async def _load(self, after_s: float, within_s: float) -> None:
+        """Wait until the tokens were loaded by a query that began after a time; a ``JournalError`` if they were not."""
+        while self._known is None or self._known_of_s < after_s:
+            loading, wait_s = self._load_in_time()
+            if loading is None:
+                await asyncio.sleep(wait_s)
+                continue
+            left_s = self._began_s + within_s - time.monotonic()
             try:
-                token = self._tokens.of_secret(secret)
-            except JournalError:
-                # While the store is away, a token that was valid a moment ago stays valid: agents must not be refused.
-                if token is None:
-                    raise
-            if len(self._known) >= _MOST_REMEMBERED:
-                self._known.clear()
-            self._known[secret] = (now_s, token)
-        return token
+                await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(loading)), max(0.0, left_s))
+            except TimeoutError:
+                raise JournalError(f"the store has not answered for {within_s:g} s.") from None
+
+    def _load_in_time(self) -> tuple[Future[None] | None, float]:
+        """Return the load that is under way, or how long until the next one may begin."""
+        with self._lock:
+            if self._loading is None or self._loading.done():
+                wait_s = self._began_s + LOADS_APART_S - time.monotonic()
+                if wait_s > 0:
+                    return None, wait_s
+                self._began_s = time.monotonic()
+                self._loading = self._loader.submit(self._load_now, self._began_s, self._now())
+            return self._loading, 0.0
+
+    def _load_now(self, began_s: float, now_s: float) -> None:
+        self._known = self._tokens.by_digest()
+        self._known_of_s, self._loaded_s = began_s, now_s
+
+
+class Callers:
+    """Identifies callers by the headers of their requests."""
+
+    def __init__(self, table: TokenTable) -> None:
+        self._table = table
+
+    def known(self, headers: dict[bytes, bytes]) -> Caller | None:
+        """Return the caller if its token is known already."""
+        secret, in_cookie = _secret_of(headers)
+        return None if not secret else _caller(self._table.known(secret), secret, in_cookie=in_cookie)
+
+    async def of_headers(self, headers: dict[bytes, bytes]) -> Caller | None:
+        """Return the caller; ``None`` for an unknown token, ``NOBODY`` without a token."""
+        secret, in_cookie = _secret_of(headers)
+        if secret is None:
+            return NOBODY
+        return None if not secret else _caller(await self._table.token(secret), secret, in_cookie=in_cookie)
+
+
+def _caller(token: Token | None, secret: str, *, in_cookie: bool) -> Caller | None:
+    if token is None:
+        return None
+    return Caller(token.name, token.scopes, csrf_of(secret) if in_cookie else None, token.job, token.operator)
+
+
+def _secret_of(headers: dict[bytes, bytes]) -> tuple[str | None, bool]:
+    """Return the secret in a request, and whether it came in a cookie; none of another kind than ours is empty."""
+    token_header = headers.get(b"authorization", b"").decode("latin-1")
+    if token_header:
+        is_bearer = token_header.lower().startswith(_BEARER)
+        return (token_header[len(_BEARER) :].strip() if is_bearer else ""), False
+    return _cookie(headers.get(b"cookie", b"").decode("latin-1")), True
 
 
 def _cookie(text: str) -> str | None:
@@ -145,9 +228,15 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
-OPEN_PATHS = frozenset({"/healthz", "/readyz", "/login", "/logout"})
+PROBES = frozenset({"/healthz", "/readyz"})
+"""Not limited either: who floods the service must not have it taken for dead."""
+OPEN_PATHS = PROBES | {"/login", "/logout"}
 """Open to all: health probes have no token, and the sign-in page is for visitors without one."""
 OPEN_FOLDERS = ("/static/",)
+REPORTS_PATH = "/v1/jobs/{job}/operators/{operator}/reports"
+"""The only route for agents."""
+REFUSED_AFTER_S = 0.5
+"""A request without a token that is one too many is answered after so long, which slows down the sender."""
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 CALLER = "headgate.caller"
 """The key of the caller in the scope of a request."""
@@ -167,17 +256,45 @@ Shown: TypeAlias = Callable[[MutableMapping[str, Any], Refused], App | None]
 """Returns the page for browsers in place of a sentence, or ``None`` for the sentence."""
 
 
+@dataclass(frozen=True, slots=True)
+class Right:
+    """What a request needs, by its route: a scope, and for a report its job and operator."""
+
+    scope: Scope
+    job: str = ""
+    operator: str = ""
+
+
+def right_of(routes: Sequence[BaseRoute], scope: MutableMapping[str, Any]) -> Right:
+    """Return what a request needs; by the route that answers it, never by the text of its path."""
+    for route in routes:
+        match, found = route.matches(scope)
+        if match is Match.FULL:
+            if getattr(route, "path", "") == REPORTS_PATH:
+                parts = found["path_params"]
+                return Right(Scope.AGENT, parts["job"], parts["operator"])
+            break
+    return Right(Scope.READ if scope["method"] in SAFE else Scope.OPERATE)
+
+
 class Gate:
     """Passes a request on to the application only if its caller may make it."""
 
     def __init__(
-        self, app: App, callers: Callers, rules: Callable[[], AccessRules], now: Callable[[], float], shown: Shown
+        self,
+        app: App,
+        callers: Callers,
+        rules: Callable[[], AccessRules],
+        now: Callable[[], float],
+        shown: Shown,
+        routes: Sequence[BaseRoute],
     ) -> None:
         self._app = app
         self._shown = shown
         self._callers = callers
         self._rules = rules
         self._now = now
+        self._routes = routes
         self._limit: tuple[int, RateLimit] | None = None
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -204,31 +321,48 @@ class Gate:
 
     async def _admitted(self, scope: MutableMapping[str, Any], headers: dict[bytes, bytes], body: _Body) -> Caller:
         path, method = scope["path"], scope["method"]
-        caller = self._callers.of_headers(headers)
-        is_report = path.endswith("/reports")
-        self._limit_rate(caller, scope, path if is_report else "")
+        if path in PROBES:
+            return NOBODY
+        right = right_of(self._routes, scope)
+        caller = self._callers.known(headers)
+        # Before an unknown token is looked up, so that trying many costs the service little.
+        await self._limit_rate(caller, scope, right, has_secret=b"authorization" in headers or b"cookie" in headers)
+        if caller is None:
+            caller = await self._callers.of_headers(headers)
         if path in OPEN_PATHS or path.startswith(OPEN_FOLDERS):
             return caller or NOBODY
         if caller is None:
             raise Refused(401, "a valid token is needed.")
-        needed = Scope.AGENT if is_report else Scope.READ if method in SAFE else Scope.OPERATE
-        if caller is NOBODY and needed is Scope.READ and self._is_open_to(scope, headers):
+        if caller is NOBODY and right.scope is Scope.READ and self._is_open_to(scope, headers):
             caller = READER
-        if not caller.may(needed):
+        if not caller.may(right.scope):
             if not caller.name:
-                raise Refused(401, f"a valid token of scope {needed} is needed.")
-            raise Refused(403, f"token {caller.name!r} may not do this: it needs the scope {needed}.")
+                raise Refused(401, f"a valid token of scope {right.scope} is needed.")
+            raise Refused(403, f"token {caller.name!r} may not do this: it needs the scope {right.scope}.")
+        if right.scope is Scope.AGENT and not caller.may_report_for(right.job, right.operator):
+            bound = (
+                f"job {caller.job!r}" if caller.operator is None else f"operator {caller.operator!r} of {caller.job!r}"
+            )
+            raise Refused(403, f"token {caller.name!r} may not do this: it may report for {bound} only.")
         if caller.csrf is not None and method not in SAFE:
             await self._require_own_page(scope, headers, caller.csrf, body)
         return caller
 
-    def _limit_rate(self, caller: Caller | None, scope: MutableMapping[str, Any], of: str) -> None:
+    async def _limit_rate(
+        self, caller: Caller | None, scope: MutableMapping[str, Any], right: Right, *, has_secret: bool
+    ) -> None:
         per_s = self._rules().requests_per_s
         if self._limit is None or self._limit[0] != per_s:
             self._limit = (per_s, RateLimit(per_s, self._now))
-        # Agents may share a token, so each operator counts for itself.
-        known = caller.name if caller is not None and caller.name else f"from {_address(scope)}"
-        if not self._limit[1].admits(f"{known} {of}"):
+        # Agents may share a token, so each operator counts for itself. Names of jobs are shorter than what is compared.
+        if caller is not None:
+            known = f"{caller.name} {right.job[:64]} {right.operator[:64]}"
+        else:
+            # A flood without tokens must not keep a new token from being looked up, which comes from there as well.
+            known = f"{'a token' if has_secret else 'nobody'} from {_address(scope)}"
+        if not self._limit[1].admits(known):
+            if caller is None:
+                await asyncio.sleep(REFUSED_AFTER_S)
             raise Refused(429, f"more than {per_s} requests per second are not answered; try again in a moment.")
 
     def _is_open_to(self, scope: MutableMapping[str, Any], headers: dict[bytes, bytes]) -> bool:

@@ -12,7 +12,7 @@ from headgate.core.contracts import Engine, Guard, ReportsEvents
 from headgate.core.errors import UnknownNameError
 from headgate.core.objective import DAY_S
 from headgate.core.spending import SpendingKeeper, paid_instances
-from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt, Run
+from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt, Run, Severity
 from headgate.engines.agents import AgentsEngine, Reply, Report
 from headgate.engines.agents.mailbox import LOST_AFTER_S
 from headgate.journal.contract import Journal, Runs, Thinned
@@ -318,20 +318,31 @@ class ServedJob:
 
     def _reconfigure(self, requested: JobSpec, changes: Sequence[JobChange], text: str) -> None:
         with self._lock:
-            before, wanted = self.spec, changed(requested, changes)
+            before, wanted = (self.requested, self.changes, self.spec), changed(requested, changes)
             require_usable(wanted)
-            self.requested, self.changes, self.spec = requested, tuple(changes), wanted
-            self.steering.take(changes)
-            self.loop.note("changed", text)
-            if _needs_new_loop(before, wanted):
-                # Budgets, bounds and shadows belong to a loop; the new one reads the rest from the journal.
-                self.engine.size_by(wanted.topology)
-                self.loop.save_state()
-                self._assembled = self._open()
-            elif _decides_otherwise(before, wanted):
-                self._assembled.reconfigure(replace(loop_spec(wanted), last_guards=(self.steering,)), text)
-            if wanted.mode is not self.loop.mode or wanted.mode is not before.mode:
-                self._set_mode(wanted.mode)
+            try:
+                self._put_in_force(requested, changes, wanted, text)
+            except BaseException as error:
+                self.requested, self.changes, self.spec = before
+                self.steering.take(self.changes)
+                self.engine.size_by(self.spec.topology)
+                self.loop.note("change-failed", f"it is taken back: {error}", severity=Severity.ERROR)
+                raise
+
+    def _put_in_force(self, requested: JobSpec, changes: Sequence[JobChange], wanted: JobSpec, text: str) -> None:
+        before = self.spec
+        self.requested, self.changes, self.spec = requested, tuple(changes), wanted
+        self.steering.take(changes)
+        self.loop.note("changed", text)
+        if _needs_new_loop(before, wanted):
+            # Budgets, bounds and shadows belong to a loop; the new one reads the rest from the journal.
+            self.engine.size_by(wanted.topology)
+            self.loop.save_state()
+            self._assembled = self._open()
+        elif _decides_otherwise(before, wanted):
+            self._assembled.reconfigure(replace(loop_spec(wanted), last_guards=(self.steering,)), text)
+        if wanted.mode is not self.loop.mode or wanted.mode is not before.mode:
+            self._set_mode(wanted.mode)
 
     def _set_mode(self, mode: Mode) -> None:
         self.loop.mode = mode

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
+
+from sqlalchemy import Connection
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.types import JSON
@@ -73,6 +76,8 @@ class Operations:
 
     def put(self, who: str, requested: RequestedChange) -> JobChange:
         """Put a change in force."""
+        # Outside of the lock first: rules of thousands of lines take seconds to parse, and are then remembered.
+        self.check(requested)
         with self._lock:
             job = self._service.fleet.job(requested.job)
             change, in_force = self._prepared(job, who, requested)
@@ -147,7 +152,7 @@ class Operations:
     ) -> None:
         store = self._service.store
         after = {**change.body, "until_s": change.until_s}
-        with store.transaction() as connection:
+        with self._steered(job, in_force, f"{change.who} changed {_called(change)}: {change.why}") as connection:
             store.changes.put_with(connection, change)
             entry = store.audit.add_with(
                 connection,
@@ -158,8 +163,21 @@ class Operations:
                 None if before is None else before.body,
                 after,
             )
-        job.steer(in_force, f"{change.who} changed {_called(change)}: {change.why}")
         self._publish(entry)
+
+    @contextmanager
+    def _steered(self, job: ServedJob, in_force: tuple[JobChange, ...], text: str) -> Iterator[Connection]:
+        """One transaction, and the changes put in force with it: both are done, or neither is."""
+        before = job.changes
+        try:
+            with self._service.store.transaction() as connection:
+                yield connection
+                if in_force != before:
+                    job.steer(in_force, text)
+        except BaseException:
+            if job.changes != before:
+                job.steer(before, "the change before could not be saved, and was taken back")
+            raise
 
     def _drop(
         self, job: ServedJob, who: str, ended: tuple[JobChange, ...], left: tuple[JobChange, ...], why: str
@@ -167,15 +185,14 @@ class Operations:
         _require_storable(why)
         store, reason = self._service.store, redacted(why)
         entries = []
-        with store.transaction() as connection:
+        text = f"{who} ended {', '.join(_called(change) for change in ended)}: {reason}"
+        with self._steered(job, left, text) as connection:
             for change in ended:
                 store.changes.remove_with(connection, change.job, change.kind, change.name)
                 entry = store.audit.add_with(
                     connection, who, job.name, f"end of {_called(change)}", reason, change.body, None
                 )
                 entries.append(entry)
-        if ended:
-            job.steer(left, f"{who} ended {', '.join(_called(change) for change in ended)}: {reason}")
         for entry in entries:
             self._publish(entry)
 

@@ -14,6 +14,7 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from headgate.core.types import Instant
 from headgate.runtime.loop import Clock
@@ -23,6 +24,8 @@ logger = logging.getLogger("headgate")
 
 LONGEST_WAIT_S = 1.0
 """How often it checks whether it may decide."""
+SHORTEST_WAIT_S = 0.001
+"""Between two looks for what is due; not to turn in circles where a step fails at once."""
 Ticked = Callable[[ServedJob, Instant, Instant, Instant], None]
 """Called with a job, and when its step was due, began and ended."""
 
@@ -94,7 +97,7 @@ class Scheduler:
             began_s = self._clock.now()
             self._try(job.tick, f"job {job.name}")
             for listener in self.ticked:
-                listener(job, began_s - self.late_s, began_s, self._clock.now())
+                self._try(partial(listener, job, began_s - self.late_s, began_s, self._clock.now()), "a listener")
             stepped += 1
         return stepped
 
@@ -145,8 +148,9 @@ class Scheduler:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self.step()
+            # Whatever goes wrong, the thread goes on: without it no job would be decided on any more.
+            self._try(self.step, "what is due")
             now = self._clock.now()
             with self._lock:
                 next_s = self._heap[0][0] if self._heap else now + LONGEST_WAIT_S
-            self._clock.wait_until(min(max(next_s, now), now + LONGEST_WAIT_S), self._stop)
+            self._clock.wait_until(min(max(next_s, now + SHORTEST_WAIT_S), now + LONGEST_WAIT_S), self._stop)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from headgate.core.errors import InputError, JournalError, NotLeadingError, UnknownNameError
+from headgate.core.errors import HeadgateError, InputError, JournalError, NotLeadingError, UnknownNameError
 from headgate.core.types import Decision, Event
 from headgate.journal.codec import decision_to_dict, event_to_dict
 from headgate.runtime.loop import Clock, ControlLoop, SystemClock
-from headgate.runtime.past import Past
-from headgate.service.applied_changes import changed, require_usable
+from headgate.runtime.past import Past, history_for
+from headgate.service.applied_changes import changed, loop_spec, require_usable
 from headgate.service.config.model import AccessRules, JobSpec, ServiceConfig
 from headgate.service.hub import Hub
 from headgate.service.jobs import ServedJob
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("headgate")
 
+STORE_CHECKED_EVERY_S = 1.0
+FAILED_AGAIN_S = 60.0
 AT_ONCE = 50
 """Jobs whose learned state is read in one query when they are taken over."""
 
@@ -99,10 +103,16 @@ class Service:
         self.operations = Operations(self)
         self.started_s = self.clock.now()
         self._term: int | None = None
+        self._failed: dict[str, float] = {}
+        """When jobs could not be taken on."""
+        self.scheduler.chores.append(self._retry_failed)
+        self._store_problem = ""
+        self._store_checked_s = float("-inf")
+        self._checking = threading.Lock()
         self._warm = WarmJobs(store, self.clock.now)
         if leads:
             for spec in config.jobs:
-                self.take_on(self.make_job(spec, store.changes.of(spec.name)))
+                self._take_on_if_possible(spec, store.changes.of(spec.name))
 
     @property
     def leads(self) -> bool:
@@ -145,11 +155,49 @@ class Service:
             for spec in some:
                 if not may_continue():
                     return
-                job = self.make_job(spec, changes.get(spec.name, ()), past)
-                self.take_on(job, token)
+                self._take_on_if_possible(spec, changes.get(spec.name, ()), past)
         self._warm.forget()
         how = "followed before" if followed else "those not followed before were read from the journal"
         logger.info("%d jobs were taken on in %.1f s, %s", len(self.fleet), self.clock.now() - now, how)
+
+    def _take_on_if_possible(
+        self,
+        spec: JobSpec,
+        requested: Sequence[JobChange],
+        past: Callable[[JobSpec], Past | None] = lambda spec: None,
+    ) -> None:
+        """Take on a job; a defect that concerns it alone must not keep the others from being controlled."""
+        try:
+            try:
+                job = self.make_job(spec, requested, past)
+            except HeadgateError:
+                raise
+            except Exception:
+                logger.exception("job %s cannot continue from what was journalled, and begins anew", spec.name)
+                job = self.make_job(spec, requested, self._sizes_alone)
+            self.take_on(job, self._term)
+        except HeadgateError:
+            raise
+        except Exception:
+            logger.exception("job %s cannot be taken on, and is tried again in %g s", spec.name, FAILED_AGAIN_S)
+            self._failed[spec.name] = self.clock.now()
+
+    def _sizes_alone(self, spec: JobSpec) -> Past:
+        """Return the past of a job without its readings and what was learned from them."""
+        parts = loop_spec(spec).parts(spec.topology)
+        with closing(self.store.journal_of(spec.name)) as journal:
+            sizes = journal.last_sizes(spec.name)
+        return Past(history_for(spec.topology, parts.policy, parts.shadows), sizes, lambda key: None)
+
+    def _retry_failed(self) -> None:
+        """Try again to take on the jobs for which that failed."""
+        now = self.clock.now()
+        for name, failed_s in list(self._failed.items()):
+            spec = next((job for job in self.config.jobs if job.name == name), None)
+            if spec is None or not self.leads or any(job.name == name for job in self.fleet):
+                del self._failed[name]
+            elif now - failed_s >= FAILED_AGAIN_S:
+                self._take_on_if_possible(spec, self.store.changes.of(name))
 
     def stand_by(self) -> None:
         """Follow what the leader journals, to be able to take over at once."""
@@ -250,12 +298,17 @@ class Service:
             self.hub.publish(entry.at_s, "event", job, event_to_dict(entry))
 
     def store_problem(self) -> str:
-        """Return why its store cannot be used; empty if it can."""
-        try:
-            self.store.tokens.all()
-        except JournalError as error:
-            return str(error)
-        return ""
+        """Return why its store cannot be used; empty if it can. It is checked once a second at most."""
+        if time.monotonic() - self._store_checked_s >= STORE_CHECKED_EVERY_S and self._checking.acquire(blocking=False):
+            try:
+                self.store.tokens.all()
+                self._store_problem = ""
+            except JournalError as error:
+                self._store_problem = str(error)
+            finally:
+                self._store_checked_s = time.monotonic()
+                self._checking.release()
+        return self._store_problem
 
     def run(self) -> None:
         """Step all jobs on a thread, each at its time; if several services share a store, only while this one leads."""

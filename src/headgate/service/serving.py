@@ -10,9 +10,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from headgate.core.errors import EngineError, InputError, cause_of
 from headgate.core.extras import needing
@@ -30,8 +31,11 @@ from headgate.service.store import open_store
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from headgate.service.connections import GuardedSocket
+
 logger = logging.getLogger("headgate")
 START_WITHIN_S = 10.0
+OPEN_FILES = 8192
 BY = "file"
 """The author of changes from the file in the audit log."""
 
@@ -92,16 +96,23 @@ class ApiServer:
         port: int = 0,
         host: str = LOOPBACK,
         tls: Tls | None = None,
-        listener: socket.socket | None = None,
+        listener: GuardedSocket | None = None,
     ) -> None:
         with needing("a service"):
             import uvicorn
+
+            from headgate.service import connections
         self._host, self._tls = host, tls
         if tls is not None:
             require_usable(tls)
+        connections.log_seldom()
         self._socket = bind_socket(host, port) if listener is None else listener
+        self._socket.connections = self.connections = connections.Connections()
         settings = uvicorn.Config(
             api,
+            http=cast("Any", partial(connections.GuardedProtocol, self.connections)),
+            timeout_keep_alive=connections.KEEP_ALIVE_S,
+            h11_max_incomplete_event_size=connections.LONGEST_HEAD,
             log_level="warning",
             access_log=False,
             lifespan="off",
@@ -113,7 +124,7 @@ class ApiServer:
             ssl_certfile=None if tls is None else tls.certificate,
             ssl_keyfile=None if tls is None else tls.key,
         )
-        self._server = uvicorn.Server(settings)
+        self._server = connections.GuardedServer(settings, self.connections)
         self._thread = threading.Thread(target=self._run, name="headgate-service", daemon=True)
 
     @property
@@ -142,11 +153,13 @@ class ApiServer:
         self._socket.close()
 
 
-def bind_socket(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> GuardedSocket:
     """Return a socket bound to an address; an ``InputError`` says why that is not possible."""
+    with needing("a service"):
+        from headgate.service.connections import GuardedSocket
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        made = socket.socket(family, kind, protocol)
+        made = GuardedSocket(family, kind, protocol)
     except OSError as error:
         raise InputError(f"cannot listen at address {host!r}: {cause_of(error)}.") from error
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -230,11 +243,22 @@ def apply_config(service: Service, wanted: ServiceConfig) -> None:
     logger.info("the file has changed: %s", names)
 
 
+def _allow_open_files() -> None:
+    """Use as many files as this process may have open at all: each connection is one."""
+    import resource
+
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if most == resource.RLIM_INFINITY else min(OPEN_FILES, most)
+    if limit != resource.RLIM_INFINITY and limit < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
 @contextmanager
 def serving(config: ServiceConfig) -> Iterator[str]:
     """Run a service inside the block, and give its address."""
     if config.tls is not None:
         require_usable(config.tls)
+    _allow_open_files()
     # Before the store is touched: if the port is taken, the same service may be running already.
     listener = bind_socket(config.host, config.port)
     try:

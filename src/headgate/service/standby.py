@@ -66,6 +66,7 @@ class Standby:
         self._is_complete = False
         """Whether all jobs were taken on."""
         self._taking_on: threading.Thread | None = None
+        self._following_failed = False
         self._failed: Term | None = None
         """A term in which the jobs could not be taken on."""
         self.leader_url = ""
@@ -128,10 +129,12 @@ class Standby:
                 self._try_to_lead()
             else:
                 self._renew(self._term)
-        except HeadgateError as error:
+        except Exception as error:
+            # The thread must not end, whatever it was: otherwise nobody would lead once the leader is gone.
+            is_known = isinstance(error, HeadgateError)
             if not self.problem:
-                logger.warning("the lease cannot be checked: %s", error)
-            self.problem = str(error)
+                logger.warning("the lease cannot be checked: %s", error, exc_info=not is_known)
+            self.problem = str(error) or type(error).__name__
         else:
             self.problem = ""
 
@@ -141,13 +144,26 @@ class Standby:
         if term is None:
             leader = self._lease.leader()
             self.leader_url = "" if leader is None else leader.url
-            self._service.stand_by()
+            self._follow()
             return
         logger.warning("this service leads from now on, in term %d", term.token)
         self._term, self.leader_url = term, ""
         # On a thread of its own, because taking on a thousand jobs may take longer than the lease lasts.
         self._taking_on = threading.Thread(target=self._take_on, args=(term,), name="headgate-taking-on", daemon=True)
         self._taking_on.start()
+
+    def _follow(self) -> None:
+        try:
+            self._service.stand_by()
+        except HeadgateError:
+            raise
+        except Exception as error:
+            # It can lead all the same: it then reads each job from the journal as it takes it on.
+            if not self._following_failed:
+                logger.exception("the jobs cannot be followed: %s", error)
+            self._following_failed = True
+        else:
+            self._following_failed = False
 
     def _take_on(self, term: Term) -> None:
         def may_continue() -> bool:

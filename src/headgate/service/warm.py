@@ -7,10 +7,12 @@ everything, because the former leader can no longer write.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+from headgate.core.errors import HeadgateError
 from headgate.core.types import JSON, Decision, Instant, Observation, Receipt, Role
 from headgate.core.window import History
 from headgate.journal.contract import CLOCKS_AGREE_S, ReadableJournal, size_after
@@ -30,6 +32,8 @@ from headgate.service.applied_changes import loop_spec
 from headgate.service.config.model import JobSpec
 from headgate.service.jobs import ENGINE
 from headgate.service.store import Store
+
+logger = logging.getLogger("headgate")
 
 
 class WarmJob:
@@ -123,6 +127,7 @@ class WarmJobs:
         self._now = now
         self._following: JournalFollower | None = None
         self._jobs: dict[str, WarmJob] = {}
+        self._unusable: set[str] = set()
         self.is_warm = False
         """Whether all jobs are followed."""
         self._checked_s = float("-inf")
@@ -146,12 +151,23 @@ class WarmJobs:
         self._jobs = {name: job for name, job in self._jobs.items() if named.get(name) == job.spec}
         journal = self._following.reader
         for spec in specs:
-            if spec.name not in self._jobs:
-                self._jobs[spec.name] = WarmJob(spec, journal, self._now())
+            if spec.name not in self._jobs and spec.name not in self._unusable:
+                try:
+                    self._jobs[spec.name] = WarmJob(spec, journal, self._now())
+                except HeadgateError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - what is wrong with its entries cannot be known
+                    self._give_up(spec.name, error)
                 # After at least one job, so that a slow machine gets there as well.
                 if time.monotonic() >= until_s:
                     break
-        self.is_warm = len(self._jobs) == len(named) and not is_behind
+        self.is_warm = self._jobs.keys() | self._unusable >= named.keys() and not is_behind
+
+    def _give_up(self, name: str, error: Exception) -> None:
+        """Follow a job no more; it is read from the journal when it is taken on."""
+        logger.error("what was journalled of job %s cannot be followed", name, exc_info=error)
+        self._jobs.pop(name, None)
+        self._unusable.add(name)
 
     def catch_up(self) -> None:
         """Read all remaining entries, as the new leader: no other service writes any more."""
@@ -163,7 +179,10 @@ class WarmJobs:
         entries = following.new_entries()
         for entry in sorted(entries, key=lambda found: in_order(found.entry)):
             if (job := self._jobs.get(entry.run.job)) is not None:
-                job.take(entry)
+                try:
+                    job.take(entry)
+                except Exception as error:  # noqa: BLE001 - as above
+                    self._give_up(entry.run.job, error)
         return len(entries)
 
     def states(self, names: Iterable[str]) -> Mapping[str, Mapping[str, JSON]]:
@@ -180,4 +199,4 @@ class WarmJobs:
         """Forget everything, and start again with the next ``follow``."""
         if self._following is not None:
             self._following.close()
-        self._following, self._jobs, self.is_warm = None, {}, False
+        self._following, self._jobs, self._unusable, self.is_warm = None, {}, set(), False

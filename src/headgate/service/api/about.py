@@ -59,8 +59,8 @@ def health_router(service: Service) -> APIRouter:
     made = APIRouter(tags=["health"])
 
     @made.get("/healthz", summary="Whether it lives and does its work", responses=_responses("It does nothing."))
-    def healthz() -> Response:
-        """503 when nothing steps the jobs, or a job waits for its decision for far too long."""
+    async def healthz() -> Response:
+        """503 when nothing steps the jobs, a job waits for its decision for far too long, or nobody leads."""
         return _status(problem_of(service))
 
     @made.get("/readyz", summary="Whether it is ready", responses=_responses("It is not ready yet."))

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from headgate.core.errors import (
     EngineError,
@@ -71,12 +72,21 @@ def add_error_handlers(api: FastAPI) -> None:
         sentence = f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}."
         return Response(sentence, 400, media_type="text/plain")
 
+    async def nested(request: Request, error: Exception) -> Response:
+        return Response("the message is nested too deeply.", 400, media_type="text/plain")
+
+    async def gone(request: Request, error: Exception) -> Response:
+        # Nobody receives it; without it, the server would log a traceback.
+        return Response("the request was not sent whole.", 400, media_type="text/plain")
+
     async def by_status(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         return Response(f"{error.detail}.", error.status_code, error.headers, media_type="text/plain")
 
     api.add_exception_handler(HeadgateError, refused)
     api.add_exception_handler(RequestValidationError, misshapen)
+    api.add_exception_handler(RecursionError, nested)
+    api.add_exception_handler(ClientDisconnect, gone)
     api.add_exception_handler(HTTPException, by_status)
 
 

@@ -16,7 +16,7 @@ from headgate.service.api.history import decisions_router, events_router, readin
 from headgate.service.api.jobs import jobs_router, policies_router, reports_router
 from headgate.service.api.steering import steering_router, targets_router
 from headgate.service.config.model import ServiceConfig
-from headgate.service.gate import Callers, Gate, LeaderOnly
+from headgate.service.gate import Callers, Gate, LeaderOnly, TokenTable
 from headgate.service.pages.routes import add_pages
 from headgate.service.service import Service
 from headgate.service.standby import service_of
@@ -51,7 +51,7 @@ def make_api(service: Service, now: Callable[[], float] = time.monotonic, *, dem
     )
     api.state.service = service
     add_error_handlers(api)
-    for router in (
+    makers = (
         reports_router,
         jobs_router,
         readings_router,
@@ -63,13 +63,20 @@ def make_api(service: Service, now: Callable[[], float] = time.monotonic, *, dem
         about_router,
         health_router,
         metrics_router,
-    ):
-        api.include_router(router(service))
+    )
+    routers = [make(service) for make in makers]
+    table = TokenTable(service.store.tokens, now)
+    pages, shown, standing_by = add_pages(api, service, table, demo)
+    for router in (*routers, *pages):
+        api.include_router(router)
     document(api)
-    shown, standing_by = add_pages(api, service, demo)
+    # FastAPI's own list of included routes differs from version to version.
+    api.state.routes = [*api.router.routes[:1], *(route for router in (*routers, *pages) for route in router.routes)]
     gate: Any = Gate
-    callers = Callers(service.store.tokens, now)
-    api.add_middleware(gate, callers=callers, rules=lambda: service.access, now=now, shown=shown)
+    callers = Callers(table)
+    api.add_middleware(
+        gate, callers=callers, rules=lambda: service.access, now=now, shown=shown, routes=api.state.routes
+    )
     # Outermost: a service that stands by has nothing to protect, and need not look up tokens.
     leader_only: Any = LeaderOnly
     api.add_middleware(leader_only, service=service, shown=standing_by)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -125,11 +126,14 @@ def events_router(service: Service) -> APIRouter:
     async def stream(
         job: Annotated[str | None, Query(description="Only of this job.")] = None,
         since: Annotated[int | None, Query(ge=0, description="After the message of this number first.")] = None,
-        last_event_id: Annotated[str | None, Header(description="As browsers send it when they come back.")] = None,
+        last_event_id: Annotated[
+            str | None, Header(description="As browsers send it when they come back.", max_length=200)
+        ] = None,
         once: Annotated[bool, Query(description="End after what there is already.")] = False,
     ) -> StreamingResponse:
-        json_response = last_event_id if last_event_id is not None and last_event_id.isdecimal() else None
-        after = since if since is not None else None if json_response is None else int(json_response)
+        after = since
+        if since is None and last_event_id is not None and re.fullmatch(r"[0-9]{1,18}", last_event_id):
+            after = int(last_event_id)
         return StreamingResponse(_lines(service.hub, job, after, once), media_type="text/event-stream")
 
     return made

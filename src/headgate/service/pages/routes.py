@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 
 from headgate.core.errors import UnknownNameError
 from headgate.journal.codec import to_json
-from headgate.service.gate import Shown, StandingBy
+from headgate.service.gate import Shown, StandingBy, TokenTable
 from headgate.service.pages import changing, sign_in
 from headgate.service.pages.formats import iso, moment
 from headgate.service.pages.refusals import refusals, show_errors_on_pages, standing_by
@@ -30,17 +30,17 @@ LIVE = "/live"
 Before = Annotated[int | None, Query(ge=1, le=2**62)]
 
 
-def add_pages(api: FastAPI, service: Service, demo: str = "") -> tuple[Shown, StandingBy]:
-    """Serve the dashboard of a service; ``demo`` is a notice at the top of its pages.
+def add_pages(
+    api: FastAPI, service: Service, tokens: TokenTable, demo: str = ""
+) -> tuple[list[APIRouter], Shown, StandingBy]:
+    """Make the dashboard of a service; ``demo`` is a notice at the top of its pages.
 
-    Returns the pages for refused requests, and for requests while another service leads.
+    Returns the routers, and the pages for refused requests, and for requests while another service leads.
     """
     renderer = Renderer(demo)
     show_errors_on_pages(api, renderer)
-    api.include_router(_router(service, renderer))
-    api.include_router(changing.router(service, renderer))
-    api.include_router(sign_in.router(service, renderer))
-    return refusals(renderer), standing_by(renderer)
+    routers = [_router(service, renderer), changing.router(service, renderer), sign_in.router(tokens, renderer)]
+    return routers, refusals(renderer), standing_by(renderer)
 
 
 def _router(service: Service, renderer: Renderer) -> APIRouter:

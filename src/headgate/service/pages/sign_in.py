@@ -8,16 +8,15 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from headgate.core.errors import InputError
-from headgate.service.gate import COOKIE
+from headgate.service.gate import COOKIE, TokenTable
 from headgate.service.pages.rendering import Renderer
-from headgate.service.service import Service
 
 LASTS_S = 12 * 3600
 """A browser forgets the token after a working day."""
 MOST_FIELDS = 50
 
 
-def router(service: Service, renderer: Renderer) -> APIRouter:
+def router(tokens: TokenTable, renderer: Renderer) -> APIRouter:
     made = APIRouter(include_in_schema=False)
 
     @made.get("/login")
@@ -32,7 +31,7 @@ def router(service: Service, renderer: Renderer) -> APIRouter:
             problem = "Signing in must be done on a page of this service."
             return renderer.page(request, "login.html", status=403, next=target, problem=problem)
         secret = fields.get("token", "").strip()
-        if service.store.tokens.of_secret(secret) is None:
+        if await tokens.token(secret) is None:
             problem = "That token is not known here, or was revoked."
             return renderer.page(request, "login.html", status=401, next=target, problem=problem)
         answer = RedirectResponse(target, 303)
@@ -49,6 +48,8 @@ def router(service: Service, renderer: Renderer) -> APIRouter:
 
     @made.post("/logout")
     async def sign_out(request: Request) -> Response:
+        if not is_own_page(request):
+            return renderer.problem(request, 403, "Not allowed", "Signing out must be done on a page of this service.")
         answer = RedirectResponse("/", 303)
         answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
         return answer

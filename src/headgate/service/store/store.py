@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
-from sqlalchemy import Connection, Engine, create_engine, event, exc, func, insert, inspect, select
+from sqlalchemy import Connection, Engine, create_engine, event, exc, func, insert, inspect, select, update
 from sqlalchemy.pool import StaticPool
 
 from headgate.core.errors import HeadgateError, InputError, UnwritableJournalError, cause_of, is_of_the_disk
@@ -27,6 +27,10 @@ from headgate.service.store.tables import SCHEMA_VERSION, VERSION_KEY, about, me
 from headgate.service.store.tokens import Tokens
 
 JournalOf: TypeAlias = Callable[[str, Fence | None], Journal]
+
+
+ANSWER_WITHIN_S = 5
+"""A statement that takes longer is given up: somebody holds a lock, and requests must not wait for that."""
 
 
 class Store:
@@ -53,10 +57,10 @@ class Store:
         self._lease_engine = lease_engine
         self.fence: Fence | None = None
         """Checks in every transaction of a leader that it still leads."""
-        self.tokens = Tokens(self.transaction, now)
+        # Without the fence: a standby reads as well, though it may not write.
+        self.tokens = Tokens(self.transaction, lambda: self._on(engine), now)
         self.audit = AuditLog(self.transaction, now)
-        # Without the fence: a standby reads changes as well, though it may not write.
-        self.changes = Changes(lambda: self._on(self._engine), now)
+        self.changes = Changes(lambda: self._on(engine), now)
 
     def journal_of(self, job: str) -> Journal:
         """Return a new writer of a job's journal, which the caller closes."""
@@ -92,6 +96,8 @@ class Store:
     def _on(self, engine: Engine) -> Iterator[Connection]:
         try:
             with engine.begin() as connection:
+                if engine.dialect.name == "postgresql":
+                    connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{ANSWER_WITHIN_S}s'")
                 yield connection
         except (exc.DBAPIError, exc.TimeoutError) as error:
             named = f"the store {self._place}".rstrip()
@@ -228,6 +234,12 @@ def _prepare(connection: Connection, what: str, statements: Iterable[str], schem
             connection.exec_driver_sql(statement)
         connection.execute(insert(about).values(key=VERSION_KEY, value=str(SCHEMA_VERSION)))
         return
-    found = connection.execute(select(about.c.value).where(about.c.key == VERSION_KEY)).scalar_one_or_none()
-    if found != str(SCHEMA_VERSION):
+    is_version = about.c.key == VERSION_KEY
+    found = connection.execute(select(about.c.value).where(is_version)).scalar_one_or_none()
+    if found == "1":
+        table = "headgate_tokens" if schema is None else f"{schema}.headgate_tokens"
+        for column in ("job", "operator"):
+            connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {column} TEXT")
+        connection.execute(update(about).where(is_version).values(value=str(SCHEMA_VERSION)))
+    elif found != str(SCHEMA_VERSION):
         raise InputError(f"{what} has schema {found}; this Headgate uses schema {SCHEMA_VERSION} only.")

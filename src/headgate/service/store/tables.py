@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Double, Index, Integer, MetaData, Table, Text
 
-SCHEMA_VERSION = 1
-"""Raised when an older Headgate cannot use the tables."""
+SCHEMA_VERSION = 2
+"""Raised when an older Headgate cannot use the tables. Version 2 added the job and the operator of a token."""
 VERSION_KEY = "schema"
 
 metadata = MetaData()
@@ -26,6 +26,8 @@ tokens = Table(
     Column("scopes", Text, nullable=False),
     Column("made_s", Double, nullable=False),
     Column("until_s", Double),
+    Column("job", Text),
+    Column("operator", Text),
 )
 """Of a token only its digest is stored, so that reading the table gives no access."""
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from sqlalchemy import Connection, Row, delete, insert, select
 
 from headgate.core.errors import InputError, UnknownNameError
+from headgate.documents.values import NAME_PATTERN
 from headgate.service.store.tables import tokens
 
 PREFIX = "hg_"
@@ -38,6 +39,13 @@ class Token:
     scopes: frozenset[Scope]
     made_s: float
     until_s: float | None = None
+    job: str | None = None
+    """The only job that it may report for; ``None``: for any."""
+    operator: str | None = None
+    """The only operator of that job."""
+
+    def holds_at(self, at_s: float) -> bool:
+        return self.until_s is None or at_s < self.until_s
 
 
 def scope_named(name: str) -> Scope:
@@ -59,22 +67,54 @@ def new_secret() -> str:
 class Tokens:
     """The tokens in a store."""
 
-    def __init__(self, transaction: Callable[[], AbstractContextManager[Connection]], now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        transaction: Callable[[], AbstractContextManager[Connection]],
+        reading: Callable[[], AbstractContextManager[Connection]],
+        now: Callable[[], float],
+    ) -> None:
         self._transaction = transaction
+        self._reading = reading
         self._now = now
 
-    def make(self, name: str, scopes: Collection[Scope], lasts_s: float | None = None) -> str:
-        """Make a token and return its secret, which is not stored."""
+    def now(self) -> float:
+        """Return the time by which tokens expire."""
+        return self._now()
+
+    def make(
+        self,
+        name: str,
+        scopes: Collection[Scope],
+        lasts_s: float | None = None,
+        job: str | None = None,
+        operator: str | None = None,
+    ) -> str:
+        """Make a token and return its secret, which is not stored; with a job it may report for that job only."""
         secret = new_secret()
-        self.add(secret, name, scopes, lasts_s)
+        self.add(secret, name, scopes, lasts_s, job, operator)
         return secret
 
-    def add(self, secret: str, name: str, scopes: Collection[Scope], lasts_s: float | None = None) -> None:
+    def add(
+        self,
+        secret: str,
+        name: str,
+        scopes: Collection[Scope],
+        lasts_s: float | None = None,
+        job: str | None = None,
+        operator: str | None = None,
+    ) -> None:
         """Add a token with a given secret."""
         if not _NAME.fullmatch(name):
             raise InputError(f"name {name!r} of a token is not usable; letters, digits, '.', '_', '@' and '-' are.")
         if not scopes:
             raise InputError(f"token {name!r} has no scope; one or more of {', '.join(Scope)} are needed.")
+        if job is not None and set(scopes) != {Scope.AGENT}:
+            raise InputError(f"token {name!r} of job {job!r} can have the scope agent only, for reports on that job.")
+        if operator is not None and job is None:
+            raise InputError(f"token {name!r} names operator {operator!r} without its job; name both.")
+        for kind, named in (("job", job), ("operator", operator)):
+            if named is not None and not re.fullmatch(NAME_PATTERN, named):
+                raise InputError(f"{kind} {named[:80]!r} of token {name!r} is no name; letters, digits, - and _ are.")
         now_s = self._now()
         values = {
             "digest": digest_of(secret),
@@ -82,6 +122,8 @@ class Tokens:
             "scopes": " ".join(sorted(scopes)),
             "made_s": now_s,
             "until_s": None if lasts_s is None else now_s + lasts_s,
+            "job": job,
+            "operator": operator,
         }
         with self._transaction() as connection:
             if connection.execute(select(tokens.c.name).where(tokens.c.name == name)).first() is not None:
@@ -96,18 +138,15 @@ class Tokens:
             connection.execute(delete(tokens).where(tokens.c.name == name))
 
     def all(self) -> list[Token]:
-        with self._transaction() as connection:
-            return [_token(row) for row in connection.execute(select(tokens).order_by(tokens.c.made_s))]
+        return list(self.by_digest().values())
 
-    def of_secret(self, secret: str) -> Token | None:
-        """Return the token with a secret; ``None`` if there is none, or if it has expired."""
-        with self._transaction() as connection:
-            row = connection.execute(select(tokens).where(tokens.c.digest == digest_of(secret))).first()
-        if row is None or (row.until_s is not None and row.until_s <= self._now()):
-            return None
-        return _token(row)
+    def by_digest(self) -> dict[str, Token]:
+        """Return all tokens by the digests of their secrets, the oldest first."""
+        with self._reading() as connection:
+            rows = list(connection.execute(select(tokens).order_by(tokens.c.made_s)))
+        return {row.digest: _token(row) for row in rows}
 
 
 def _token(row: Row[tuple[object, ...]]) -> Token:
     scopes = frozenset(Scope(name) for name in row.scopes.split())
-    return Token(row.name, scopes, row.made_s, row.until_s)
+    return Token(row.name, scopes, row.made_s, row.until_s, row.job, row.operator)

@@ -1,0 +1,409 @@
+"""The service under attack: no token, report, connection or stored entry of one keeps it from serving the others."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate.core.errors import InputError, JournalError
+from headgate.core.types import Instances, Observation, Run, Sample
+from headgate.service.config import ServiceConfig
+from headgate.service.config.model import AccessRules
+from headgate.service.gate import COOKIE, LOADS_APART_S, REPORTS_PATH, WAIT_S, csrf_of
+from headgate.service.jobs import ENGINE
+from headgate.service.service import Service
+from headgate.service.standby import Standby
+from headgate.service.store import open_store
+from headgate.service.store.tokens import Scope
+from headgate.testing.clock import FakeClock
+from tests.service.services import CLICKS, START_S, Served, served
+
+REPORTS = "/v1/jobs/clicks/operators/count/reports"
+PAUSE = "/v1/jobs/clicks/pause"
+
+# ------------------------------------------------------------------------------------------------------------ rights
+
+OPEN, READ, OPERATE, AGENT = "open", "read", "operate", "agent"
+NEEDS = {
+    "GET /": READ,
+    "GET /audit": READ,
+    "GET /healthz": OPEN,
+    "GET /jobs/{name}": READ,
+    "GET /jobs/{name}/change": READ,
+    "GET /jobs/{name}/history": READ,
+    "GET /live": READ,
+    "GET /login": OPEN,
+    "GET /metrics": READ,
+    "GET /openapi.json": READ,
+    "GET /readyz": OPEN,
+    "GET /static/{name}": OPEN,
+    "GET /v1/audit": READ,
+    "GET /v1/events": READ,
+    "GET /v1/jobs": READ,
+    "GET /v1/jobs/{job}": READ,
+    "GET /v1/jobs/{job}/budget": READ,
+    "GET /v1/jobs/{job}/changes": READ,
+    "GET /v1/jobs/{job}/decisions": READ,
+    "GET /v1/jobs/{job}/events": READ,
+    "GET /v1/jobs/{job}/objective": READ,
+    "GET /v1/jobs/{job}/operators": READ,
+    "GET /v1/jobs/{job}/operators/{operator}": READ,
+    "GET /v1/jobs/{job}/policy": READ,
+    "GET /v1/jobs/{job}/readings": READ,
+    "GET /v1/jobs/{job}/rules": READ,
+    "GET /v1/jobs/{job}/state": READ,
+    "GET /v1/policies": READ,
+    "GET /v1/service": READ,
+    "HEAD /openapi.json": READ,
+    "PATCH /v1/jobs/{job}/settings": OPERATE,
+    "POST /jobs/{name}/change": OPERATE,
+    "POST /login": OPEN,
+    "POST /logout": OPEN,
+    f"POST {REPORTS_PATH}": AGENT,
+    "POST /v1/jobs/{job}/resume": OPERATE,
+    "POST /v1/jobs/{job}/revert": OPERATE,
+    "PUT /v1/jobs/{job}/mode": OPERATE,
+    "PUT /v1/jobs/{job}/objective": OPERATE,
+    "PUT /v1/jobs/{job}/operators/{operator}/bounds": OPERATE,
+    "PUT /v1/jobs/{job}/operators/{operator}/size": OPERATE,
+    "PUT /v1/jobs/{job}/pause": OPERATE,
+    "PUT /v1/jobs/{job}/periods/{period}": OPERATE,
+    "PUT /v1/jobs/{job}/policy": OPERATE,
+    "PUT /v1/jobs/{job}/rules": OPERATE,
+}
+"""What each route needs: every new route is listed here."""
+MAY = {
+    "nobody": {OPEN},
+    "wrong": {OPEN},
+    "expired": {OPEN},
+    "reader": {OPEN, READ},
+    "operator": {OPEN, READ, OPERATE},
+    "agent": {OPEN, AGENT},
+    "bound": {OPEN, AGENT},
+    "bound further": {OPEN, AGENT},
+    "of another job": {OPEN},
+    "of another operator": {OPEN},
+}
+
+
+def routes(here: Served) -> dict[str, tuple[str, str]]:
+    """Every method and path that the service answers, with names filled in that look like other routes."""
+    names = {"{job}": "clicks", "{name}": "clicks", "{operator}": "count", "{period}": "reports"}
+    found = {}
+    for route in here.app.state.routes:
+        for method in route.methods:
+            path = template = route.path
+            for name, value in names.items():
+                path = path.replace(name, value)
+            found[f"{method} {template}"] = (method, path)
+    return found
+
+
+def test_every_route_lets_in_the_tokens_that_it_needs_and_no_other() -> None:
+    with served(access=AccessRules(open_reading=False, requests_per_s=100_000)) as here:
+        make = here.service.store.tokens.make
+        agent = {Scope.AGENT}
+        here.tokens |= {
+            "bound": make("bound", agent, job="clicks"),
+            "bound further": make("bound-further", agent, job="clicks", operator="count"),
+            "of another job": make("other-job", agent, job="others"),
+            "of another operator": make("other-operator", agent, job="clicks", operator="parse"),
+            "expired": make("expired", {Scope.OPERATE}, 1.0),
+            "wrong": "hg_wrong",
+        }
+        here.clock.advance(10.0)
+        found = routes(here)
+        assert sorted(found) == sorted(NEEDS)
+        wrong = []
+        for named, (method, path) in found.items():
+            for who, may in MAY.items():
+                if method == "GET" and path in ("/live", "/v1/events") and READ in may:
+                    continue  # A stream that has no end.
+                client = here.client(None if who == "nobody" else who, address="10.0.0.7")
+                status = client.request(method, path, json={}).status_code
+                # The sign-in page answers 401 itself: the form has no token in it.
+                is_let_in = status not in (401, 403) or path == "/login"
+                if is_let_in != (NEEDS[named] in may):
+                    wrong.append((named, who, status))
+        assert not wrong
+
+
+def test_a_token_of_a_job_is_made_for_reports_alone() -> None:
+    with served() as here:
+        make = here.service.store.tokens.make
+        with pytest.raises(InputError, match="can have the scope agent only"):
+            make("ana", {Scope.AGENT, Scope.READ}, job="clicks")
+        with pytest.raises(InputError, match="without its job"):
+            make("ana", {Scope.AGENT}, operator="count")
+        with pytest.raises(InputError, match="is no name"):
+            make("ana", {Scope.AGENT}, job="clicks/../others")
+
+
+def test_a_store_of_the_version_before_keeps_its_tokens(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/service.db"
+    store = open_store(url)
+    secret = store.tokens.make("drivers", {Scope.AGENT})
+    with store.transaction() as connection:
+        for column in ("job", "operator"):
+            connection.exec_driver_sql(f"ALTER TABLE headgate_tokens DROP COLUMN {column}")
+        connection.exec_driver_sql("UPDATE headgate_service SET value = '1'")
+    store.close()
+    with Service(ServiceConfig((CLICKS,), url), open_store(url), FakeClock(START_S)) as service:
+        here = Served(service, FakeClock(START_S))
+        here.tokens["drivers"] = secret
+        assert here.client("drivers").post(REPORTS, json={}).status_code == 400, "let in, and nothing was reported"
+
+
+# ------------------------------------------------------------------------------------------------- tokens and floods
+
+
+def test_a_token_that_was_just_made_is_known_and_wrong_ones_are_not_remembered() -> None:
+    with served(access=AccessRules(requests_per_s=100_000)) as here:
+        reads = _count_reads(here)
+        began_s = time.monotonic()
+        for number in range(20):
+            assert here.client(headers={"Authorization": f"Bearer {number}"}).get("/v1/jobs").status_code == 401
+        most = 2 + (time.monotonic() - began_s) / LOADS_APART_S
+        assert len(reads) <= most, "they are looked up together"
+        long = {"Authorization": f"Bearer {'x' * 60_000}"}
+        before = len(reads)
+        assert here.client(headers=long).get("/v1/jobs").status_code == 401
+        assert len(reads) == before
+        here.tokens["new"] = here.service.store.tokens.make("new", {Scope.READ})
+        assert here.client("new", address="10.0.0.7").get("/v1/jobs").status_code == 200
+
+
+def _count_reads(here: Served) -> list[float]:
+    reads: list[float] = []
+    tokens = here.service.store.tokens
+    inner = tokens.by_digest
+
+    def counted() -> Any:
+        reads.append(time.monotonic())
+        return inner()
+
+    tokens.by_digest = counted  # type: ignore[method-assign]
+    return reads
+
+
+def test_a_flood_without_a_token_leaves_probes_and_agents_answered() -> None:
+    with served(access=AccessRules(requests_per_s=1)) as here:
+        assert here.report().status_code == 200
+        statuses = [here.client().get("/v1/jobs").status_code for _ in range(4)]
+        assert statuses == [200, 200, 429, 429]
+        assert here.client(headers={"Authorization": "Bearer wrong"}).get("/v1/jobs").status_code == 401
+        assert {here.client().get("/readyz").status_code for _ in range(5)} == {503}, "nothing steps it"
+        assert {here.client().get("/healthz").text for _ in range(5)} == {"nothing steps the jobs."}
+        assert here.report().status_code == 200
+
+
+def test_a_token_table_that_is_locked_stops_only_tokens_that_are_not_known() -> None:
+    with served(access=AccessRules(requests_per_s=100_000)) as here:
+        assert here.report().status_code == 200
+        inner = here.service.store.tokens.by_digest
+
+        def locked() -> Any:
+            time.sleep(WAIT_S + 0.5)
+            return inner()
+
+        here.service.store.tokens.by_digest = locked  # type: ignore[method-assign]
+        here.clock.advance(60.0)
+        began_s = time.monotonic()
+        assert [here.report().status_code for _ in range(20)] == [200] * 20
+        assert time.monotonic() - began_s < 1.5
+        assert here.client(headers={"Authorization": "Bearer new"}).get("/v1/jobs").status_code == 503
+
+
+def test_a_token_table_that_cannot_be_read_stops_only_tokens_that_are_not_known() -> None:
+    with served() as here:
+        assert here.report().status_code == 200
+
+        def away() -> Any:
+            raise JournalError("the store is away.")
+
+        here.service.store.tokens.by_digest = away  # type: ignore[method-assign]
+        here.clock.advance(60.0)
+        assert here.report().status_code == 200
+        assert here.client(headers={"Authorization": "Bearer new"}).get("/v1/jobs").status_code == 503
+
+
+def test_signing_out_must_be_done_on_a_page_of_the_service() -> None:
+    with served() as here:
+        cookie = {"Cookie": f"{COOKIE}={here.tokens['operator']}"}
+        foreign = here.client(headers={**cookie, "Origin": "http://attacker.example"})
+        assert foreign.post("/logout").status_code == 403
+        assert here.client(headers={**cookie, "Origin": "http://127.0.0.1"}).post("/logout").status_code == 303
+
+
+# ---------------------------------------------------------------------------------------------------- stored entries
+
+
+def bad_observation(at_s: float) -> Observation:
+    """An entry that an earlier version let in."""
+    sizes = Instances(2, 2, 2)
+    return Observation(at_s, {"count": Sample("count", math.nan, arrived=1.0)}, {"count": sizes, "parse": sizes})
+
+
+def test_one_stored_reading_that_cannot_be_used_keeps_no_service_from_starting(tmp_path: Path) -> None:
+    url, clock = f"sqlite:///{tmp_path}/service.db", FakeClock(START_S)
+    store = open_store(url, now=clock.now)
+    journal = store.journal_of("clicks")
+    journal.begin(Run(START_S, "reactive", {}, "", ENGINE, CLICKS.topology.operators, job="clicks"))
+    for number in range(5):
+        journal.observed(bad_observation(START_S + number))
+    store.close()
+    clock.advance(10.0)
+    with Service(ServiceConfig((CLICKS, replace(CLICKS, name="others")), url), open_store(url), clock) as service:
+        assert service.fleet.job("clicks").tick() is not None
+        assert service.fleet.job("others").tick() is not None
+
+
+def test_a_job_that_cannot_be_taken_on_is_left_out_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FakeClock(START_S)
+    store = open_store("sqlite://", now=clock.now)
+    inner, is_broken = store.journal_of, True
+
+    def journal_of(job: str) -> Any:
+        if job == "clicks" and is_broken:
+            raise ZeroDivisionError("a defect")
+        return inner(job)
+
+    store.journal_of = journal_of  # type: ignore[method-assign]
+    with Service(ServiceConfig((CLICKS, replace(CLICKS, name="others"))), store, clock) as service:
+        assert [job.name for job in service.fleet] == ["others"]
+        assert "job clicks cannot be taken on" in caplog.text
+        is_broken = False
+        clock.advance(61.0)
+        service.scheduler.step()
+        assert {job.name for job in service.fleet} == {"clicks", "others"}
+
+
+def test_a_change_that_cannot_be_put_in_force_is_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    with served() as here:
+        job = here.service.fleet.job("clicks")
+
+        def broken(past: object = None) -> Any:
+            raise ValueError("a defect")
+
+        monkeypatch.setattr(job, "_open", broken)
+        with pytest.raises(ValueError, match="a defect"):
+            here.client("operator").put(
+                "/v1/jobs/clicks/operators/count/bounds", json={"instances": [2, 3], "why": "a try"}
+            )
+        assert here.service.store.changes.of("clicks") == ()
+        assert here.service.store.audit.entries() == []
+        assert (job.changes, job.spec.operator("count").max_instances) == ((), 4)
+        assert job.engine.topology().sizing_of("count").max_instances == 4
+
+
+def test_a_change_that_cannot_be_stored_is_not_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    with served() as here:
+        job = here.service.fleet.job("clicks")
+
+        @contextmanager
+        def failing() -> Any:
+            with inner() as connection:
+                yield connection
+                raise JournalError("the store is away.")
+
+        inner = here.service.store.transaction
+        monkeypatch.setattr(here.service.store, "transaction", failing)
+        answer = here.client("operator").put(
+            "/v1/jobs/clicks/operators/count/bounds", json={"instances": [2, 3], "why": "a try"}
+        )
+        assert answer.status_code == 503
+        assert (job.changes, job.spec.operator("count").max_instances) == ((), 4)
+
+
+# ------------------------------------------------------------------------------------------------- threads that go on
+
+
+def test_a_standby_goes_on_after_an_error_that_nobody_foresaw(caplog: pytest.LogCaptureFixture) -> None:
+    with served() as here:
+        standby = Standby(_Broken(), here.service)  # type: ignore[arg-type]  # it only ever fails
+        standby.step()
+        standby.step()
+        assert standby.problem == "a defect"
+        assert len([line for line in caplog.records if line.levelno == logging.WARNING]) == 1, "it is said once"
+
+
+class _Broken:
+    lasts_s = 4.0
+
+    def acquire(self, ended_s: float) -> None:
+        raise ZeroDivisionError("a defect")
+
+
+def test_the_scheduler_goes_on_after_a_listener_failed() -> None:
+    with served() as here:
+
+        def broken(*seen: object) -> None:
+            raise ZeroDivisionError("a defect")
+
+        here.service.scheduler.ticked.append(broken)
+        here.clock.advance(10.0)
+        assert here.service.scheduler.step() == 1
+
+
+# ---------------------------------------------------------------------------------------- requests that nobody expects
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"a":' * 20_000,
+        '{"version": 1, "agent": "a", "sample": ' + '{"a": ' * 400 + "1" + "}" * 401,
+        '{"version": 1, "agent": {"$float": [1]}}',
+        '{"version": 1, "agent": {"$float": "x"}}',
+        '{"version": 1, "agent": "a", "instances": {"planned": 1e400, "requested": 1, "ready": 1}}',
+    ],
+    ids=["lists", "objects", "a nested sample", "a list as a number", "a text as a number", "a large number"],
+)
+def test_nested_and_strange_messages_are_refused_in_a_sentence(text: str) -> None:
+    with served() as here:
+        answer = here.client("agent").post(REPORTS, content=text)
+        assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (400, "text/plain")
+        put = here.client("operator").put(PAUSE, content=text, headers={"Content-Type": "application/json"})
+        assert put.status_code == 400
+
+
+@pytest.mark.parametrize("number", ["9" * 19, "9" * 5000, "x" * 60_000, "-1", "\xb2"])
+def test_the_number_of_the_last_event_may_be_anything(number: str) -> None:
+    with served() as here:
+        headers = {b"Last-Event-ID": number.encode("latin-1")}
+        answer = here.client().get("/v1/events?once=true", headers=headers)
+        assert answer.status_code in (200, 400)
+
+
+def test_large_rules_are_parsed_while_others_make_their_changes() -> None:
+    rule = {"scale_in": "count", "by": 1, "when": {"metric": "backlog", "below": 1, "for_at_least": "1s"}}
+    rules = json.dumps({"rules": [{"name": f"r{number}", **rule} for number in range(500)]})
+    assert len(rules) < 200_000
+    with served() as here:
+        operations = here.service.operations
+        inner, was_locked = operations.check, []
+
+        def check(requested: Any) -> None:
+            was_locked.append(operations._lock.locked())
+            inner(requested)
+
+        operations.check = check  # type: ignore[method-assign]
+        put = here.client("operator").put
+        assert put("/v1/jobs/clicks/rules", json={"rules": rules, "why": "many"}).status_code == 200
+        assert was_locked == [False], "they are parsed first"
+        began_s = time.monotonic()
+        assert put("/v1/jobs/clicks/rules", json={"rules": rules, "why": "again"}).status_code == 200
+        assert time.monotonic() - began_s < 5.0
+
+
+def test_what_a_page_must_know_differs_for_each_token() -> None:
+    assert csrf_of("one") != csrf_of("other")
