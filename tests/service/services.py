@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -89,7 +90,8 @@ class Served:
     def report(self, job: str = "clicks", operator: str = "count", **fields: Any) -> httpx.Response:
         """Send the report of an agent, with defaults for required fields."""
         body = {"version": 1, "agent": "a", "instances": HAS_ONE, **fields}
-        return self.client("agent").post(f"/v1/jobs/{job}/operators/{operator}/reports", json=body)
+        # Escaped, as agents send it: hostile texts cannot be encoded otherwise.
+        return self.client("agent").post(f"/v1/jobs/{job}/operators/{operator}/reports", content=json.dumps(body))
 
     def read(self, sample: Sample, size: int = 1, job: str = "clicks") -> None:
         """Have an agent report a reading, and the size that its operator has."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import math
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from headgate.core.errors import InputError, JournalError
 from headgate.core.types import Instances, Observation, Run, Sample
+from headgate.service import gate
 from headgate.service.config import ServiceConfig
 from headgate.service.config.model import AccessRules
 from headgate.service.gate import COOKIE, LOADS_APART_S, REPORTS_PATH, WAIT_S, csrf_of
@@ -64,6 +68,7 @@ NEEDS = {
     "GET /v1/service": READ,
     "HEAD /openapi.json": READ,
     "PATCH /v1/jobs/{job}/settings": OPERATE,
+    "POST /v1/jobs/{job}/operators/{operator}/release": OPERATE,
     "POST /jobs/{name}/change": OPERATE,
     "POST /login": OPEN,
     "POST /logout": OPEN,
@@ -107,7 +112,8 @@ def routes(here: Served) -> dict[str, tuple[str, str]]:
     return found
 
 
-def test_every_route_lets_in_the_tokens_that_it_needs_and_no_other() -> None:
+def test_every_route_lets_in_the_tokens_that_it_needs_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "LOADS_APART_S", 0.0)
     with served(access=AccessRules(open_reading=False, requests_per_s=100_000)) as here:
         make = here.service.store.tokens.make
         agent = {Scope.AGENT}
@@ -122,18 +128,23 @@ def test_every_route_lets_in_the_tokens_that_it_needs_and_no_other() -> None:
         here.clock.advance(10.0)
         found = routes(here)
         assert sorted(found) == sorted(NEEDS)
-        wrong = []
-        for named, (method, path) in found.items():
-            for who, may in MAY.items():
-                if method == "GET" and path in ("/live", "/v1/events") and READ in may:
-                    continue  # A stream that has no end.
-                client = here.client(None if who == "nobody" else who, address="10.0.0.7")
-                status = client.request(method, path, json={}).status_code
-                # The sign-in page answers 401 itself: the form has no token in it.
-                is_let_in = status not in (401, 403) or path == "/login"
-                if is_let_in != (NEEDS[named] in may):
-                    wrong.append((named, who, status))
-        assert not wrong
+
+        async def wrongly_answered() -> list[tuple[str, str, int]]:
+            wrong = []
+            transport = httpx.ASGITransport(here.app, client=("10.0.0.7", 50000))
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+                for (named, (method, path)), (who, may) in product(found.items(), MAY.items()):
+                    if method == "GET" and path in ("/live", "/v1/events") and READ in may:
+                        continue  # A stream that has no end.
+                    headers = {} if who == "nobody" else {"Authorization": f"Bearer {here.tokens[who]}"}
+                    answer = await client.request(method, path, json={}, headers=headers)
+                    # The sign-in page answers 401 itself: the form has no token in it.
+                    is_let_in = answer.status_code not in (401, 403) or path == "/login"
+                    if is_let_in != (NEEDS[named] in may):
+                        wrong.append((named, who, answer.status_code))
+            return wrong
+
+        assert not asyncio.run(wrongly_answered())
 
 
 def test_a_token_of_a_job_is_made_for_reports_alone() -> None:
@@ -407,3 +418,100 @@ def test_large_rules_are_parsed_while_others_make_their_changes() -> None:
 
 def test_what_a_page_must_know_differs_for_each_token() -> None:
     assert csrf_of("one") != csrf_of("other")
+
+
+# ------------------------------------------------------------------------------------------------ what agents report
+
+
+def event(kind: str = "query-restarted", detail: str = "", **numbers: Any) -> dict[str, Any]:
+    return {"at_age_s": 0.1, "kind": kind, "detail": detail, **({"numbers": numbers} if numbers else {})}
+
+
+def test_events_of_one_agent_do_not_delay_the_decisions_on_other_jobs() -> None:
+    with served(CLICKS, replace(CLICKS, name="others")) as here:
+        first = 0
+        for _ in range(3):
+            events = [event(detail=str(number)) for number in range(13_000)]
+            assert here.report(first_event=first, events=events).status_code == 200
+            first += len(events)
+            here.clock.advance(1.0)
+        began_s = time.monotonic()
+        here.clock.advance(10.0)
+        assert here.service.scheduler.step() == 2
+        assert time.monotonic() - began_s < 2.0
+        journal = here.service.fleet.job("clicks").journal
+        noted = [found for found in journal.events() if found.kind in ("query-restarted", "events-left-out")]
+        assert 100 <= len(noted) <= 200
+        left_out = "count: 12901 events of the agent were left out: it reports too many"
+        assert left_out in {found.detail for found in noted}
+        assert here.report(first_event=first, events=[event(detail="the next")]).status_code == 200
+        here.tick(10.0)
+        assert journal.events()[-1].detail == "count: the next", "they are numbered as before"
+
+
+def test_kinds_of_events_and_their_texts_leave_the_metrics_readable() -> None:
+    with served() as here:
+        kinds = [f"kind-{number}" for number in range(90)]
+        strange = ["\ud800", "a\x1b[2J", "x" * 10_000, "\n", '"']
+        assert here.report(events=[event(kind) for kind in (*strange, *kinds)]).status_code == 200
+        here.tick(20.0)
+        page = here.client().get("/metrics")
+        assert page.status_code == 200
+        series = [line for line in page.text.splitlines() if line.startswith("headgate_events_total{")]
+        assert len(series) <= 51
+        assert max(map(len, series)) < 200
+        assert 'kind="other"' in page.text
+
+
+def test_a_job_whose_figures_cannot_be_collected_leaves_those_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(CLICKS, replace(CLICKS, name="others")) as here:
+
+        def broken() -> Any:
+            raise ZeroDivisionError("a defect")
+
+        monkeypatch.setattr(here.service.figures.of_job("clicks"), "readings", broken)
+        page = here.client().get("/metrics")
+        assert page.status_code == 200
+        assert 'headgate_acting{job="others"}' in page.text
+
+
+def test_texts_of_agents_lose_escape_sequences_and_tokens() -> None:
+    with served() as here:
+        secret = here.tokens["operator"]
+        detail = f"\x1b]0;a title\x07\x1b[2J cleared \ud800, {secret} at postgresql://ana:s3cret@db/x"
+        assert here.report(events=[event("\x1b[31mred", detail, value=secret)]).status_code == 200
+        here.tick(10.0)
+        noted = here.service.fleet.job("clicks").journal.events()
+        texts = "".join(f"{found.kind}{found.detail}{dict(found.numbers)}" for found in noted)
+        assert "cleared" in texts
+        assert not any(part in texts for part in ("\x1b", "\x07", "\ud800", secret, "s3cret"))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"agent": "x" * 900_000},
+        {"agent": "a\nb"},
+        {"agent": ""},
+        {"further_metrics": [f"m{number}" for number in range(201)]},
+        {"sample": {"operator": "count", "at_age_s": 1.0, "metrics": {f"m{number}": 1.0 for number in range(201)}}},
+    ],
+    ids=["a long id", "two lines", "no id", "many metrics", "many values"],
+)
+def test_what_no_agent_needs_is_refused(fields: dict[str, Any]) -> None:
+    with served() as here:
+        answer = here.report(**fields)
+        assert (answer.status_code, len(answer.text) < 200) == (400, True)
+
+
+def test_an_operator_lets_another_agent_join() -> None:
+    with served() as here:
+        assert here.report(agent="first").status_code == 200
+        assert here.report(agent="second").status_code == 503
+        path = "/v1/jobs/clicks/operators/count/release"
+        answer = here.client("operator").post(path, json={"why": "the machine of the first hangs"})
+        assert answer.json()["what"] == "agent of count"
+        assert here.report(agent="second").status_code == 200
+        assert here.report(agent="first").status_code == 409
+        assert here.service.store.audit.entries()[-1].why == "the machine of the first hangs"
+        assert here.client("operator").post(path.replace("count", "cuont"), json={"why": "x"}).status_code == 404

@@ -110,6 +110,9 @@ def test_an_unknown_operator_a_superseded_agent_and_a_closed_controller_give_dif
         with pytest.raises(InputError, match="did you mean 'parse'"):
             controller.report("prase", Report("a", HAS_ONE))
         controller.report("parse", Report("a", HAS_ONE))
+        with pytest.raises(ControllerAwayError, match="another agent reports for 'parse'"):
+            controller.report("parse", Report("b", HAS_ONE))
+        mailbox.release("parse")
         controller.report("parse", Report("b", HAS_ONE))
         with pytest.raises(SupersededError):
             controller.report("parse", Report("a", HAS_ONE))

@@ -13,6 +13,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
+from headgate.core.units import printable
+
 Instant: TypeAlias = float
 """Seconds on the loop's clock: since the Unix epoch when live, since the start of the run when simulated."""
 
@@ -354,6 +356,9 @@ class Answer:
     """Instances requested from the cluster after this decision."""
     detail: str = ""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "detail", printable(self.detail))
+
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
@@ -402,6 +407,11 @@ class Event:
     detail: str
     numbers: Mapping[str, Number] = field(default_factory=lambda: NO_NUMBERS)
     severity: Severity = Severity.INFO
+
+    def __post_init__(self) -> None:
+        # Here, because everything that shows or stores an event gets it from here: agents and journals may be hostile.
+        object.__setattr__(self, "kind", printable(self.kind))
+        object.__setattr__(self, "detail", printable(self.detail))
 
 
 @dataclass(frozen=True, slots=True)

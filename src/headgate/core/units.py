@@ -10,10 +10,30 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Collection
 from decimal import Decimal
 
 from headgate.core.errors import InputError, UnknownNameError
+
+_DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that make text appear in another order than it has."""
+
+
+def printable(text: str) -> str:
+    """Return text without characters that a terminal would act on, or that cannot be encoded.
+
+    >>> printable("plain"), printable("a\x1b[2Jb\ud800")
+    ('plain', 'a\ufffd[2Jb\ufffd')
+    """
+    if text.isprintable():
+        return text
+    return "".join("\ufffd" if _is_control(character) else character for character in text)
+
+
+def _is_control(character: str) -> bool:
+    return character not in "\n\t" and (unicodedata.category(character) in ("Cc", "Cs") or character in _DIRECTIONS)
+
 
 _SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _LONGEST_D = 1_000_000

@@ -21,6 +21,7 @@ from headgate.runtime.loop import Clock, ControlLoop, Mode
 from headgate.runtime.past import Past
 from headgate.service.applied_changes import Steering, changed, loop_spec, require_usable
 from headgate.service.config.model import JobSpec
+from headgate.service.reports import ReportLimits
 from headgate.service.store.changes import JobChange
 
 EntryListener: TypeAlias = Callable[[Decision | Event], None]
@@ -227,6 +228,7 @@ class ServedJob:
         self.extra_state = extra_state
         self._guards = tuple(guards)
         self._on_wired = wired
+        self._limits = {operator: ReportLimits(clock.now) for operator in self.operators}
         self._lock = threading.RLock()
         self._closed = False
         self.ticks = 0
@@ -362,7 +364,7 @@ class ServedJob:
 
     def report(self, operator: str, report: Report) -> Reply:
         """Record the report of an agent, and return the desired state of its operator."""
-        return self.engine.report(operator, report)
+        return self.engine.report(operator, self._limits[operator].admitted(report))
 
     @contextmanager
     def at_rest(self) -> Iterator[ControlLoop]:

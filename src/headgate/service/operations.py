@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
@@ -20,36 +20,10 @@ from headgate.runtime.model_file import SETTING as MODEL_FILE
 from headgate.service.applied_changes import changed, require_usable
 from headgate.service.jobs import ServedJob
 from headgate.service.store.changes import AuditRecord, ChangeKind, JobChange
-from headgate.service.store.tokens import PREFIX
+from headgate.service.store.tokens import redacted, without_secrets
 
 if TYPE_CHECKING:
     from headgate.service.service import Service
-
-_TOKEN = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{20,}}")
-_PASSWORD = re.compile(r"(://[^/\s:@]*:)[^/\s@]+@")
-T = TypeVar("T")
-
-
-def redacted(text: str) -> str:
-    """Return the text without tokens of this service and without passwords in addresses.
-
-    >>> redacted("see postgresql://ana:s3cret@db/x, or hg_0123456789012345678901234567890123456789012")
-    'see postgresql://ana:…@db/x, or hg_…'
-    """
-    return _PASSWORD.sub(r"\1…@", _TOKEN.sub(f"{PREFIX}…", text))
-
-
-def without_secrets(value: T) -> T:
-    """Return the value with all texts in it redacted."""
-    plain: JSON = value
-    if isinstance(plain, str):
-        return cast("T", redacted(plain))
-    if isinstance(plain, dict):
-        return cast("T", {key: without_secrets(part) for key, part in plain.items()})
-    if isinstance(plain, list | tuple):
-        return cast("T", [without_secrets(part) for part in plain])
-    return value
-
 
 FILE_SETTINGS = ("file", MODEL_FILE)
 """Settings of policies that name files."""
@@ -146,6 +120,18 @@ class Operations:
             )
             self._drop(found, who, ended, tuple(change for change in found.changes if change not in ended), why)
             return ended
+
+    def release(self, who: str, job: str, operator: str, why: str) -> AuditRecord:
+        """Let another agent take the place of an operator's present one."""
+        _require_storable(why)
+        with self._lock:
+            found = self._service.fleet.job(job)
+            found.require_operator(operator)
+            what = f"agent of {operator}"
+            entry = self._service.store.audit.add(who, job, what, redacted(why), None, {"released": True})
+            found.engine.release(operator)
+            self._publish(entry)
+            return entry
 
     def _save(
         self, job: ServedJob, change: JobChange, before: JobChange | None, in_force: tuple[JobChange, ...]

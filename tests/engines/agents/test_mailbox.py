@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from headgate.core.contracts import Engine
-from headgate.core.errors import EngineError, SupersededError, UnknownNameError
+from headgate.core.errors import ControllerAwayError, EngineError, SupersededError, UnknownNameError
 from headgate.core.topology import Sizing, Topology
 from headgate.core.types import Answer, Decision, Instances, Outcome, Verdict
 from headgate.engines.agents import AgentsEngine, Report
+from headgate.engines.agents.mailbox import LOST_AFTER_S, MOST_FORMER
 from headgate.testing.clock import FakeClock
 from headgate.testing.engines import ENGINE_CHECKS, EngineFactory, Settle
 from tests.engines.agents.inprocess import STARTUP_S, Cluster
@@ -117,6 +119,7 @@ def test_counters_go_on_when_a_driver_was_started_again() -> None:
         sample = cluster.mailbox.observe().samples["parse"]
         counted.append((sample.arrived or 0.0, sample.done or 0.0))
         if step == 3:
+            cluster.mailbox.release("parse")
             cluster.start("parse")
     assert counted == sorted(counted)
     assert counted[-1][0] == pytest.approx(4 * 80, rel=0.15)
@@ -126,9 +129,40 @@ def test_an_agent_whose_place_was_taken_is_sent_away() -> None:
     cluster = Cluster(Topology.single("parse"))
     former = cluster.agents["parse"]
     cluster.start("parse")
-    cluster.tick()
+    cluster.pass_time(60)
     with pytest.raises(SupersededError, match="another agent has joined as 'parse'"):
         former.tick()
+
+
+def report_of(agent: str, **fields: Any) -> Report:
+    return Report(agent, Instances(1, 1, 1), **fields)
+
+
+def test_an_agent_that_reports_keeps_its_place_until_it_leaves_is_silent_or_is_released() -> None:
+    clock = FakeClock(1000.0)
+    mailbox = AgentsEngine(Topology.single("parse"), now=clock.now)
+    mailbox.report("parse", report_of("first"))
+    with pytest.raises(ControllerAwayError, match="another agent reports for 'parse'"):
+        mailbox.report("parse", report_of("second"))
+    mailbox.report("parse", report_of("first"))
+    clock.advance(LOST_AFTER_S + 1)
+    mailbox.report("parse", report_of("second"))
+    with pytest.raises(SupersededError):
+        mailbox.report("parse", report_of("first"))
+    mailbox.report("parse", report_of("second", leaving=True))
+    mailbox.report("parse", report_of("third"))
+    mailbox.release("parse")
+    mailbox.report("parse", report_of("third"))
+    mailbox.report("parse", report_of("fourth"))
+    with pytest.raises(ControllerAwayError):
+        mailbox.report("parse", report_of("fifth"))
+
+
+def test_many_agents_that_come_and_go_take_a_bounded_memory() -> None:
+    mailbox = AgentsEngine(Topology.single("parse"))
+    for number in range(3 * MOST_FORMER):
+        mailbox.report("parse", report_of(str(number), leaving=True))
+    assert len(mailbox._members["parse"].former) == MOST_FORMER
 
 
 def test_a_new_controller_begins_with_the_sizes_that_agents_have() -> None:

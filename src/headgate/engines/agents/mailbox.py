@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from headgate.core.errors import EngineError, InputError, SupersededError, UnknownNameError
+from headgate.core.errors import ControllerAwayError, EngineError, InputError, SupersededError, UnknownNameError
 from headgate.core.metrics import METRICS
 from headgate.core.topology import Topology
 from headgate.core.types import (
@@ -40,6 +41,10 @@ _RENUMBERED = 1000
 """Things that end this far before those received are numbered anew: no message is delayed by so many."""
 
 
+MOST_FORMER = 100
+"""Former agents of an operator that are remembered."""
+
+
 class AgentState:
     """What is known of one operator's agents, the newest of which counts: a restarted driver has a new agent."""
 
@@ -47,8 +52,10 @@ class AgentState:
         self.operator = operator
         self._starts = starts
         self.agent: str | None = None
-        self.former: set[str] = set()
-        """Agents that another has taken the place of."""
+        self.former: deque[str] = deque(maxlen=MOST_FORMER)
+        """Agents that another has taken the place of, the newest of them."""
+        self.is_released = False
+        """Whether another agent may take the place of this one although it reports."""
         self.last_report_s: Instant | None = None
         self.wanted: int | None = None
         """The size that was decided; ``None`` before anybody did."""
@@ -103,8 +110,8 @@ class AgentState:
 
     def _begin(self, agent: str) -> None:
         if self.agent is not None:
-            self.former.add(self.agent)
-        self.agent = agent
+            self.former.append(self.agent)
+        self.agent, self.is_released = agent, False
         self._batches_seen = self._startups_seen = self._events_seen = 0
         if self._reading is not None:
             # What had arrived and was not done is counted again by the new one, which begins where results end.
@@ -250,6 +257,14 @@ class AgentsEngine:
                 raise InputError(f"operators {named} are not those of this engine: {', '.join(self._members)}.")
             self._topology = topology
 
+    def release(self, operator: str) -> None:
+        """Let another agent take the place of an operator's present one."""
+        with self._lock:
+            if operator not in self._members:
+                raise UnknownNameError("operator", operator, self._members)
+            self._members[operator].is_released = True
+            self._note(self._now(), "agent-released", f"another agent may take the place of that of {operator}")
+
     def want_nothing(self) -> None:
         """Withdraw all decided sizes: every job stays at the size that it has."""
         with self._lock:
@@ -279,6 +294,7 @@ class AgentsEngine:
             member, now = self._members[operator], self._now()
             if report.agent in member.former:
                 raise SupersededError(f"another agent has joined as {operator!r} since; this one is no longer used.")
+            self._refuse_second(operator, member, report, now)
             self._notice_join(operator, member, report, now)
             self._notice_own(operator, member, report, now)
             member.take(report, now)
@@ -348,6 +364,16 @@ class AgentsEngine:
 
     def _note(self, now: Instant, kind: str, detail: str, severity: Severity = Severity.INFO) -> None:
         self._events.append(Event(now, kind, detail, severity=severity))
+
+    def _refuse_second(self, operator: str, member: AgentState, report: Report, now: Instant) -> None:
+        """Refuse another agent while the present one reports: it may be a mistake, and would end the present one."""
+        if member.agent in (None, report.agent) or self._is_silent(member, now) or member.is_released:
+            return
+        silent = format_duration(self._lost_after_s)
+        raise ControllerAwayError(
+            f"another agent reports for {operator!r}; this one may join when that has left, has been silent for "
+            f"{silent}, or was released."
+        )
 
     def _refuse_if_closed(self) -> None:
         if self._closed:

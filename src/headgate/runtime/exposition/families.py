@@ -5,6 +5,7 @@ Declared once: the exposition, OpenTelemetry and the table of the documentation 
 
 from __future__ import annotations
 
+import logging
 import platform
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from headgate._version import __version__
 from headgate.core.errors import InputError, cause_of
 from headgate.core.extras import needing
+from headgate.core.units import printable
 
 if TYPE_CHECKING:
     from wsgiref.simple_server import WSGIServer
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from headgate.runtime.exposition.job_figures import JobFigures
+
+logger = logging.getLogger("headgate")
 
 OPERATOR = ("job", "operator")
 _OF_QUOTA = ("group", "resource")
@@ -156,7 +160,11 @@ class Exposition:
         """Yield the figures of all jobs."""
         yield Reading("headgate_build_info", (__version__, platform.python_version()), 1.0)
         for figures in list(self._jobs.values()):
-            yield from figures.readings()
+            try:
+                yield from list(figures.readings())
+            except Exception:
+                # The figures of the others must not be missing as well.
+                logger.exception("the figures of job %s cannot be collected", figures.job)
         yield from self._more()
 
     def collect(self) -> Iterable[Metric]:
@@ -170,7 +178,7 @@ class Exposition:
             for family in ALL_FAMILIES
         }
         for reading in self.readings():
-            made[reading.family].add_metric(reading.labels, reading.value)
+            made[reading.family].add_metric([printable(label) for label in reading.labels], reading.value)
         return [metric for metric in made.values() if metric.samples]
 
     def text(self, accept: str | None = None) -> tuple[bytes, str]:

@@ -20,6 +20,9 @@ from headgate.runtime.loop import ControlLoop, Mode
 
 MISSABLE = ("backlog", "latency_s", "input_rate_per_s", "utilization")
 """The metrics that are counted when they are missing."""
+MOST_KINDS = 50
+"""Kinds of events that are counted each; agents may report any."""
+OTHER_KIND = "other"
 Paused = Callable[[], Mapping[str, bool]]
 """Which directions are held back: ``out`` and ``in``."""
 
@@ -48,6 +51,7 @@ class JobFigures:
         self._journal = journal
         self._paused = paused
         self._counts: defaultdict[tuple[str, tuple[str, ...]], float] = defaultdict(float)
+        self._kinds: set[str] = set()
         self.decision: Decision | None = None
         """The last decision; ``None`` if nothing could be observed."""
         self._lateness_s = 0.0
@@ -84,7 +88,10 @@ class JobFigures:
 
     def noted(self, event: Event) -> None:
         with self._lock:
-            self._count("headgate_events_total", self.job, event.kind)
+            is_known = event.kind in self._kinds or len(self._kinds) < MOST_KINDS
+            kind = event.kind if is_known else OTHER_KIND
+            self._kinds.add(kind)
+            self._count("headgate_events_total", self.job, kind)
 
     def ticked(self, due_s: float, began_s: float, ended_s: float) -> None:
         """A cycle has ended."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Literal
 
@@ -12,7 +13,7 @@ from headgate.core.errors import InputError
 from headgate.core.units import parse_duration_s
 from headgate.service.api.answers import json_response, problems, who_of
 from headgate.service.api.jobs import change_view
-from headgate.service.api.models import ChangeView, RulesView
+from headgate.service.api.models import AuditEntry, ChangeView, RulesView
 from headgate.service.operations import RequestedChange
 from headgate.service.service import Service
 from headgate.service.store.changes import ChangeKind
@@ -156,6 +157,16 @@ def steering_router(service: Service) -> APIRouter:
     )
     def size(job: str, operator: str, wanted: SizeRequest, request: Request) -> Response:
         return put(request, job, ChangeKind.SIZE, operator, wanted)
+
+    @made.post(
+        "/v1/jobs/{job}/operators/{operator}/release",
+        response_model=AuditEntry,
+        responses=answers,
+        summary="Let another agent take the place of the present one",
+    )
+    def release(job: str, operator: str, wanted: ChangeRequest, request: Request) -> Response:
+        """Without it, another agent may join only when the present one has left, or has been silent for a while."""
+        return json_response(asdict(operations.release(who_of(request), job, operator, wanted.why)))
 
     @made.put("/v1/jobs/{job}/mode", response_model=ChangeView, responses=answers, summary="Act, or recommend only")
     def mode(job: str, wanted: ModeRequest, request: Request) -> Response:

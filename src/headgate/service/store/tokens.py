@@ -9,10 +9,12 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar, cast
 
 from sqlalchemy import Connection, Row, delete, insert, select
 
 from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.types import JSON
 from headgate.documents.values import NAME_PATTERN
 from headgate.service.store.tables import tokens
 
@@ -62,6 +64,32 @@ def digest_of(secret: str) -> str:
 
 def new_secret() -> str:
     return PREFIX + secrets.token_urlsafe(32)
+
+
+_TOKEN = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{20,}}")
+_PASSWORD = re.compile(r"(://[^/\s:@]*:)[^/\s@]+@")
+T = TypeVar("T")
+
+
+def redacted(text: str) -> str:
+    """Return the text without tokens of this service and without passwords in addresses.
+
+    >>> redacted("see postgresql://ana:s3cret@db/x, or hg_0123456789012345678901234567890123456789012")
+    'see postgresql://ana:…@db/x, or hg_…'
+    """
+    return _PASSWORD.sub(r"\1…@", _TOKEN.sub(f"{PREFIX}…", text))
+
+
+def without_secrets(value: T) -> T:
+    """Return the value with all texts in it redacted."""
+    plain: JSON = value
+    if isinstance(plain, str):
+        return cast("T", redacted(plain))
+    if isinstance(plain, dict):
+        return cast("T", {key: without_secrets(part) for key, part in plain.items()})
+    if isinstance(plain, list | tuple):
+        return cast("T", [without_secrets(part) for part in plain])
+    return value
 
 
 class Tokens:
