@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -187,6 +188,21 @@ def test_a_jar_that_does_not_fit_its_published_sum_is_refused(cache: Path, repos
     with pytest.raises(FetchError, match=r"^water cannot be fetched: invalid sha1: expected=0000"):
         fetch_published("water", jar)
     assert names(cache) == {"lock"}
+
+
+@pytest.mark.parametrize("others", [0o777, 0o757], ids=["all", "others"])
+def test_jars_that_others_could_have_put_there_are_not_used(cache: Path, repository: Repository, others: int) -> None:
+    jar, digest = repository.publish(BROOK, b"brook")
+    planted = cache / jar.file_name
+    cache.mkdir(parents=True, exist_ok=True)
+    planted.write_bytes(b"planted")
+    planted.with_suffix(".sha256").write_text(hashlib.sha256(b"planted").hexdigest())
+    cache.chmod(others)
+    for use in (lambda: fetch("water", {jar: digest}), lambda: fetch_published("water", jar)):
+        with pytest.raises(FetchError, match="are not used, because other users may write there"):
+            use()
+    cache.chmod(0o755)
+    assert fetch("water", {jar: digest})[0].read_bytes() == b"brook", "the sums of the package count"
 
 
 def test_a_jar_that_is_not_published_is_requested_again_after_a_day(

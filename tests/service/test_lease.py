@@ -27,7 +27,9 @@ class Services:
     """Several services on one database in memory, whose clock the test sets, and each with a clock of its own."""
 
     def __init__(self, count: int) -> None:
-        self.clock = FakeClock(1000.0)
+        self.clock = FakeClock(1e9)
+        self.jump_s = 0.0
+        """How far the clock of the database has jumped."""
         self.engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
         event.listen(self.engine, "connect", self._set_clock)
         make_lease_table(self.engine)
@@ -46,7 +48,7 @@ class Services:
         self.terms: list[Term | None] = [None] * count
 
     def _set_clock(self, connection: object, record: object) -> None:
-        connection.create_function("headgate_now", 0, self.clock.now)  # type: ignore[attr-defined]  # sqlite3's own
+        connection.create_function("headgate_now", 0, lambda: self.clock.now() + self.jump_s)  # type: ignore[attr-defined]  # sqlite3's own
 
     def holds(self, number: int) -> bool:
         term = self.terms[number]
@@ -76,6 +78,7 @@ def test_a_second_service_gets_the_lease_only_after_it_has_expired(two: Services
     two.terms[0] = first.acquire()
     assert two.terms[0] is not None
     assert two.terms[0].token == 1
+    assert second.acquire() is None
     two.clock.advance(LASTS_S - 0.1)
     assert second.acquire() is None
     two.clock.advance(0.1)
@@ -105,8 +108,42 @@ def test_a_late_leader_goes_on_if_nobody_led_since_and_not_otherwise(two: Servic
     two.clock.advance(10 * LASTS_S)
     assert first.renew(term) is not None
     two.clock.advance(10 * LASTS_S)
+    assert second.acquire() is None, "it cannot know yet that the leader is gone"
+    two.clock.advance(LASTS_S)
     assert second.acquire() is not None
     assert first.renew(term) is None
+
+
+@pytest.mark.parametrize("jump_s", [-3600.0, 3600.0])
+def test_a_clock_of_the_database_that_jumps_neither_keeps_others_from_leading_nor_lets_two_lead(
+    two: Services, jump_s: float
+) -> None:
+    first, second = two.leases
+    two.terms[0] = first.acquire()
+    for _ in range(4):
+        assert second.acquire() is None
+        two.clock.advance(LASTS_S / 4)
+        two.terms[0] = first.renew(two.terms[0])  # type: ignore[arg-type]  # it has one
+    two.jump_s = jump_s
+    assert second.acquire() is None, "the leader is there"
+    two.clock.advance(LASTS_S / 4)
+    two.terms[0] = first.renew(two.terms[0])  # type: ignore[arg-type]  # as above
+    assert two.holds(0)
+    assert second.acquire() is None
+    two.clock.advance(LASTS_S)
+    two.terms[1] = second.acquire()
+    assert two.terms[1] is not None
+    assert (two.holds(0), two.holds(1), two.may_write(0)) == (False, True, False)
+
+
+def test_a_service_that_has_just_started_leaves_a_released_lease_to_others_for_a_moment(two: Services) -> None:
+    first, second = two.leases
+    term = first.acquire()
+    assert term is not None
+    first.release(term)
+    assert second.acquire(LASTS_S / 2) is None
+    two.clock.advance(LASTS_S / 2)
+    assert second.acquire(LASTS_S / 2) is not None
 
 
 def test_a_lease_that_is_let_go_can_be_taken_at_once(two: Services) -> None:
@@ -131,7 +168,7 @@ def test_the_leader_is_known_to_others(two: Services) -> None:
 
 
 ACTIONS = st.tuples(
-    st.sampled_from(["acquire", "renew", "release", "die"]),
+    st.sampled_from(["acquire", "renew", "release", "die", "jump forward", "jump back"]),
     st.integers(0, 2),
     st.sampled_from([0.0, 0.5, 1.0, 3.0, 4.0]),
 )
@@ -151,6 +188,8 @@ def test_whatever_happens_one_leads_at_most_and_only_the_last_may_write(actions:
             elif action == "release" and term is not None:
                 lease.release(term)
                 services.terms[number] = None
+            elif action.startswith("jump"):
+                services.jump_s += 500.0 if action == "jump forward" else -500.0
             elif action == "die":
                 services.terms[number] = None
             newest = max([newest, *(term.token for term in services.terms if term is not None)])
@@ -223,7 +262,7 @@ def test_processes_that_never_let_go_write_one_after_the_other(database_url: str
 def test_taking_the_lease_waits_for_a_write_that_passed_the_fence(database_url: str) -> None:
     with opened(database_url) as engine:
         first = Lease(engine.begin, "first", "", database_now=database_now(engine), lasts_s=0.0)
-        second = Lease(within(engine, wait_s=0.3), "second", "", database_now=database_now(engine))
+        second = Lease(within(engine, wait_s=0.3), "second", "", database_now=database_now(engine), lasts_s=0.0)
         term = first.acquire()
         assert term is not None
         with engine.begin() as connection:
@@ -242,7 +281,7 @@ def test_a_leader_that_is_cut_off_within_a_write_does_not_keep_others_from_leadi
         with engine.connect() as cut_off:
             fence(term.token)(cut_off)
             requested_s = time.monotonic()
-            second = Lease(within(other, wait_s=60), "second", "", database_now=database_now(other))
+            second = Lease(within(other, wait_s=60), "second", "", database_now=database_now(other), lasts_s=0.0)
             assert second.acquire() is not None
             assert time.monotonic() - requested_s >= IDLE_WITHIN_S / 2, (
                 "it waited for the write, until that was given up"

@@ -13,6 +13,7 @@ import os
 import re
 import select
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -191,9 +192,28 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "headgate")
 
 
+def _own_directory() -> Path:
+    """Return the folder of fetched jars; a ``FetchError`` if other users may write there.
+
+    They could put a jar there, with a sum that fits it, or replace one between its check and its use.
+    """
+    directory = cache_directory() / "jars"
+    try:
+        found = directory.stat()
+    except OSError:
+        return directory  # It is made when something is fetched; an obstacle is reported then.
+    may_write = stat.S_IWOTH if found.st_gid == os.getgid() else stat.S_IWOTH | stat.S_IWGRP
+    if found.st_uid not in (0, os.geteuid()) or found.st_mode & may_write:
+        raise FetchError(
+            f"jars in {directory} are not used, because other users may write there: make it yours alone (chmod go-w), "
+            "or have HEADGATE_CACHE name another folder."
+        )
+    return directory
+
+
 def fetch(what: str, wanted: Mapping[Jar, str]) -> list[Path]:
     """The files of jars with known sums; those that are not in the cache, or damaged there, are fetched first."""
-    directory = cache_directory() / "jars"
+    directory = _own_directory()
     if _missing(wanted, directory):
         with _workshop(what, directory) as workshop:
             attempt, problem = 0, None
@@ -225,7 +245,7 @@ def fetch_published(what: str, jar: Jar) -> Path | None:
 
     When it comes, the sum published with it is checked; from then on, the one that it had.
     """
-    directory = cache_directory() / "jars"
+    directory = _own_directory()
     path = directory / jar.file_name
     digest, absent = path.with_suffix(".sha256"), path.with_suffix(".absent")
     if digest.exists() and _digest(path) == digest.read_text():
@@ -262,7 +282,7 @@ def _digest(path: Path) -> str | None:
 def _workshop(what: str, directory: Path) -> Iterator[Path]:
     """Give a folder to fetch into, from which complete files are moved to ``directory``; one process at a time."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         with (directory / "lock").open("a") as lock:
             _lock(lock.fileno(), what)
             for left in directory.glob(f"{WORKSHOP}*"):  # By one that was killed.

@@ -40,7 +40,7 @@ REMEMBERED_S = 5.0
 LOADS_APART_S = 0.1
 WAIT_S = 2.0
 """How long a request with an unknown token waits for the store."""
-SHORT_WAIT_S = 0.5
+SHORT_WAIT_S = 1.0
 """How long one with a token waits that was valid a moment ago."""
 LONGEST_SECRET = 200
 """Longer ones are not looked up; those that are made here have 46 characters."""
@@ -324,11 +324,7 @@ class Gate:
         if path in PROBES:
             return NOBODY
         right = right_of(self._routes, scope)
-        caller = self._callers.known(headers)
-        # Before an unknown token is looked up, so that trying many costs the service little.
-        await self._limit_rate(caller, scope, right, has_secret=b"authorization" in headers or b"cookie" in headers)
-        if caller is None:
-            caller = await self._callers.of_headers(headers)
+        caller = await self._identified(scope, headers, right)
         if path in OPEN_PATHS or path.startswith(OPEN_FOLDERS):
             return caller or NOBODY
         if caller is None:
@@ -346,6 +342,19 @@ class Gate:
             raise Refused(403, f"token {caller.name!r} may not do this: it may report for {bound} only.")
         if caller.csrf is not None and method not in SAFE:
             await self._require_own_page(scope, headers, caller.csrf, body)
+        return caller
+
+    async def _identified(
+        self, scope: MutableMapping[str, Any], headers: dict[bytes, bytes], right: Right
+    ) -> Caller | None:
+        """Return the caller, unless it has sent too many requests; ``None`` for an unknown token."""
+        known = self._callers.known(headers)
+        has_secret = b"authorization" in headers or b"cookie" in headers
+        # Before an unknown token is looked up, so that trying many costs the service little.
+        await self._limit_rate(known, scope, right, has_secret=has_secret)
+        caller = await self._callers.of_headers(headers)
+        if known is None and caller is not None and caller.name:
+            await self._limit_rate(caller, scope, right, has_secret=has_secret)
         return caller
 
     async def _limit_rate(

@@ -1,7 +1,8 @@
 """The lease by which one of several services that share a database leads: one row with a fencing token.
 
 A service that gets the lease gets a token, a number higher than any before it. It leads as long as it renews the lease
-in time; otherwise another may take it, by the clock of the database alone. Every write of a leader checks, in its own
+in time. Another may take the lease when it has watched the row for the time of a lease, on its own monotonic clock, and
+seen no renewal: so it does not matter if the clock of the database jumps. Every write of a leader checks, in its own
 transaction, whether its token is still the newest (``fence``): the row is locked until that transaction ends, so a
 write that passed the check is visible before another service leads.
 
@@ -51,6 +52,7 @@ lease = Table(
     Column("url", Text, nullable=False),
     Column("until_s", Double, nullable=False),
 )
+"""``until_s`` is by the clock of the database: when the lease ends, or, negative, when it was released."""
 _ROW = lease.c.name == _NAME
 
 
@@ -102,6 +104,11 @@ class Lease:
         self._lasts_s = lasts_s
         self._database_now = database_now
         self._now = now
+        self._seen: tuple[int, float] | None = None
+        """The token and the end of the lease when it was last seen to change."""
+        self._seen_s = 0.0
+        self._wait_s = 0.0
+        """How long it must then be unchanged before it can be taken."""
 
     @property
     def lasts_s(self) -> float:
@@ -110,15 +117,30 @@ class Lease:
     def acquire(self, ended_s: float = 0.0) -> Term | None:
         """Take the lease with a new token; ``None`` while another holds it, or held it less than ``ended_s`` ago."""
         requested_s = self._now()
-        taken = (
-            update(lease)
-            .where(_ROW, lease.c.until_s <= self._database_now - literal(ended_s))
-            .values(token=lease.c.token + 1, holder=self._holder, url=self._url, until_s=self._end)
-            .returning(lease.c.token)
-        )
+        query = select(lease.c.token, lease.c.until_s, self._database_now.label("now_s")).where(_ROW)
         with self._transaction() as connection:
+            row = connection.execute(query).one()
+            if not self._has_ended(row.token, row.until_s, float(row.now_s), ended_s):
+                return None
+            taken = (
+                update(lease)
+                .where(_ROW, lease.c.token == row.token, lease.c.until_s == row.until_s)
+                .values(token=lease.c.token + 1, holder=self._holder, url=self._url, until_s=self._end)
+                .returning(lease.c.token)
+            )
             token = connection.execute(taken).scalar_one_or_none()
         return None if token is None else Term(token, requested_s + self._lasts_s)
+
+    def _has_ended(self, token: int, until_s: float, now_s: float, ended_s: float) -> bool:
+        """Whether the lease was released, or was not renewed, and that ``ended_s`` ago; ``now_s`` is the database's."""
+        if self._seen != (token, until_s):
+            self._seen, self._seen_s = (token, until_s), self._now()
+            # The leader's leases may last longer than ours; the database's clock may show anything.
+            self._wait_s = max(self._lasts_s, min(until_s - now_s, LASTS_S))
+        watched_s = self._now() - self._seen_s
+        if until_s <= 0:
+            return watched_s >= ended_s or now_s + until_s >= ended_s
+        return watched_s >= self._wait_s + ended_s
 
     def renew(self, term: Term) -> Term | None:
         """Extend the lease, even late; ``None`` if another has led since."""
@@ -131,7 +153,7 @@ class Lease:
     def release(self, term: Term) -> None:
         """End the lease, if it is still held, so that another can lead at once."""
         with self._transaction() as connection:
-            ended = update(lease).where(_ROW, lease.c.token == term.token).values(until_s=self._database_now)
+            ended = update(lease).where(_ROW, lease.c.token == term.token).values(until_s=-self._database_now)
             connection.execute(ended)
 
     def leader(self) -> Leader | None:

@@ -73,6 +73,8 @@ class Standby:
         """The address of the leader, if it is known."""
         self.problem = ""
         """Why the lease cannot be checked; empty if it can."""
+        self._led_s = now()
+        """When somebody led last, as far as is known."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="headgate-standby", daemon=True)
 
@@ -88,6 +90,11 @@ class Standby:
     def is_complete(self) -> bool:
         """Whether it leads, and all jobs were taken on."""
         return self._is_complete and self.leads
+
+    @property
+    def leaderless_s(self) -> float:
+        """How long nobody has led although the store can be reached."""
+        return 0.0 if self.problem else self._now() - self._led_s
 
     @property
     def token(self) -> int | None:
@@ -135,13 +142,17 @@ class Standby:
             if not self.problem:
                 logger.warning("the lease cannot be checked: %s", error, exc_info=not is_known)
             self.problem = str(error) or type(error).__name__
+            self._led_s = self._now()
         else:
             self.problem = ""
+        if self.is_complete:
+            self._led_s = self._now()
 
     def _try_to_lead(self) -> None:
         # A service that has just been started leaves the lease to those that have followed the jobs, if there are any.
         term = self._lease.acquire(0.0 if self._service.is_warm else self._lease.lasts_s / COLD_DELAY_SHARE)
         if term is None:
+            self._led_s = self._now()
             leader = self._lease.leader()
             self.leader_url = "" if leader is None else leader.url
             self._follow()

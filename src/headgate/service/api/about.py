@@ -51,6 +51,8 @@ def _group_view(group: QuotaGroup) -> dict[str, JSON]:
     return {"name": group.name, **asdict(group.quota), "priority": group.priority}
 
 
+LEADERLESS_S = 120.0
+"""Taking on a thousand jobs from the journal takes a minute."""
 OVERDUE_S = 30.0
 """A job that was due so long ago and was not decided on: the loop is alive and does nothing."""
 
@@ -61,7 +63,8 @@ def health_router(service: Service) -> APIRouter:
     @made.get("/healthz", summary="Whether it lives and does its work", responses=_responses("It does nothing."))
     async def healthz() -> Response:
         """503 when nothing steps the jobs, a job waits for its decision for far too long, or nobody leads."""
-        return _status(problem_of(service))
+        away = "" if service.standby is None else service.standby.problem
+        return _status(problem_of(service), f"ok, but nobody can lead: {away}" if away else "ok")
 
     @made.get("/readyz", summary="Whether it is ready", responses=_responses("It is not ready yet."))
     def readyz() -> Response:
@@ -78,14 +81,16 @@ def problem_of(service: Service) -> str:
         return "nothing steps the jobs."
     if service.standby is not None and not service.standby.is_alive:
         return "nothing checks whether it leads."
+    if service.standby is not None and service.standby.leaderless_s > LEADERLESS_S:
+        return f"nobody has led for {service.standby.leaderless_s:.0f} s, although the store can be reached."
     overdue_s = service.scheduler.overdue_s()
     if overdue_s > OVERDUE_S:
         return f"a job has waited {overdue_s:.0f} s for its decision."
     return ""
 
 
-def _status(problem: str) -> Response:
-    return Response(problem or "ok", 503 if problem else 200, media_type="text/plain")
+def _status(problem: str, well: str = "ok") -> Response:
+    return Response(problem or well, 503 if problem else 200, media_type="text/plain")
 
 
 def _responses(problem: str) -> dict[int | str, dict[str, object]]:
