@@ -119,7 +119,8 @@ class Lease:
         requested_s = self._now()
         query = select(lease.c.token, lease.c.until_s, self._database_now.label("now_s")).where(_ROW)
         with self._transaction() as connection:
-            row = connection.execute(query).one()
+            row = connection.execute(query).first()
+            assert row is not None, "the row is made with its table"
             if not self._has_ended(row.token, row.until_s, float(row.now_s), ended_s):
                 return None
             taken = (
