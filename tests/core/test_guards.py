@@ -20,8 +20,10 @@ from headgate.core.guards import (
     Strategy,
     StrategyKind,
     Together,
+    Trusted,
     Useful,
 )
+from headgate.core.objective import parse_objective
 from headgate.core.topology import Sizing, Topology
 from headgate.core.types import Decision, GuardNote, Instances, Observation, Sample, Startup, Verdict
 from headgate.core.window import History
@@ -491,3 +493,82 @@ def test_operators_that_are_rescaled_together_shrink_together(
         "join": Verdict("join", 4, 2, join_target, "test", "a test"),
     }
     assert Together()(window, Decision(0, "test", verdicts)).targets == left
+
+
+TRUSTED = Trusted(parse_objective("latency p95 < 10s"))
+
+
+def loaded(
+    size: int, *, rate_per_s: float, latency_s: float = 1.0, backlog_per_s: float = 0.0, until_s: float = 300.0
+) -> History:
+    """A window of a job whose instances process 100 records/s each and that falls behind by ``backlog_per_s``."""
+    made = History(JOB)
+    for tick in range(int(until_s / 5) + 1):
+        at_s = 5.0 * tick
+        done = (rate_per_s - backlog_per_s) * at_s
+        sample = Sample(
+            "job",
+            at_s,
+            arrived=rate_per_s * at_s,
+            done=done,
+            busy_s=done / 100,
+            available_s=size * at_s,
+            backlog=backlog_per_s * at_s,
+            latency_s=latency_s,
+        )
+        made.observe(observation(at_s, size, sample=sample))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("window", "current", "target", "left", "why"),
+    [
+        (loaded(8, rate_per_s=100), 8, 1, 1, ""),
+        (loaded(8, rate_per_s=700), 8, 7, 7, ""),
+        (loaded(8, rate_per_s=700), 8, 2, 2, ""),
+        (loaded(8, rate_per_s=700), 8, 1, 6, "the load keeps 7 instances busy: towards 1 in steps"),
+        (loaded(8, rate_per_s=1000, latency_s=20, backlog_per_s=200), 8, 7, 8, "has grown for 60s, so no scale-in"),
+        (loaded(8, rate_per_s=1000, latency_s=5, backlog_per_s=200), 8, 7, 7, ""),
+        (loaded(8, rate_per_s=800, latency_s=20), 8, 7, 7, ""),
+        (loaded(8, rate_per_s=1000, latency_s=20, backlog_per_s=200), 8, 9, 9, ""),
+        (loaded(8, rate_per_s=1000, latency_s=20, backlog_per_s=200, until_s=30), 8, 7, 7, ""),
+    ],
+)
+def test_nothing_shrinks_against_what_the_load_shows(
+    window: History, current: int, target: int, left: int, why: str
+) -> None:
+    now = window.observations[-1].at_s
+    found = guarded(TRUSTED, current, target, window, now)
+    assert found[0] == left
+    assert found[1].endswith(why)
+    assert bool(found[1]) == bool(why)
+
+
+def test_steps_towards_a_far_smaller_size_are_a_minute_apart() -> None:
+    window = loaded(8, rate_per_s=700)
+    window.record(decision(270.0, 9, 8))
+    assert guarded(TRUSTED, 8, 1, window, 300.0) == (8, "the load keeps 7 instances busy, and a step was made 30s ago")
+    assert guarded(TRUSTED, 8, 1, window, 331.0)[0] == 6
+
+
+def test_nothing_shrinks_shortly_after_a_reading_that_was_refused_in_part() -> None:
+    window = loaded(8, rate_per_s=100)
+    window.observe(observation(305.0, 8), {"job"})
+    assert guarded(TRUSTED, 8, 2, window, 315.0) == (8, "a reading 10s ago was refused in part, so no scale-in")
+    assert guarded(TRUSTED, 8, 2, window, 335.0)[0] == 2
+
+
+@pytest.mark.parametrize("guard", ["bounds", "constraint-bounds", "affordable"])
+def test_limits_that_the_user_set_hold_whatever_the_load(guard: str) -> None:
+    window = loaded(8, rate_per_s=1000, latency_s=20, backlog_per_s=200)
+    verdict = Verdict("job", 8, 9, 5, "test", "a test", notes=(GuardNote(guard, 9, 5, "at most 5"),))
+    assert TRUSTED(window, Decision(300.0, "test", {"job": verdict})).targets == {"job": 5}
+
+
+def test_a_hold_of_an_overloaded_job_is_not_called_steady() -> None:
+    hold = Decision(300.0, "test", {"job": Verdict("job", 8, 8, 8, "steady", "all is well")})
+    overloaded = loaded(8, rate_per_s=1000, latency_s=20, backlog_per_s=200)
+    verdict = TRUSTED.without_steady(overloaded, hold).verdicts["job"]
+    assert (verdict.code, verdict.target) == ("overloaded", 8)
+    assert verdict.reason == "all is well; but the objective is missed, and the backlog has grown for 60s"
+    assert TRUSTED.without_steady(loaded(8, rate_per_s=700), hold) is hold

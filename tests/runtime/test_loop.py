@@ -31,7 +31,7 @@ from headgate.core.types import (
 )
 from headgate.core.window import Window
 from headgate.journal.memory import MemoryJournal
-from headgate.runtime.loop import ControlLoop
+from headgate.runtime.loop import FALLBACK_AFTER_TICKS, ControlLoop
 from headgate.runtime.past import startup_key, state_key
 from headgate.testing import FakeClock
 
@@ -282,6 +282,31 @@ def test_a_policy_that_fails_holds_and_is_called_again(
     bench.policy.fails = None
     bench.tick()
     assert bench.engine.planned == 3
+
+
+def test_a_policy_that_goes_on_failing_is_replaced_and_takes_over_again_when_it_works(bench: Bench) -> None:
+    bench.loop.make_fallback = lambda: (Growing(), Guards((Bounds(1, 4),)))
+    bench.policy.fails = ValueError("a bug")
+    codes = [decision.verdicts["job"].code for _ in range(FALLBACK_AFTER_TICKS + 1) if (decision := bench.tick())]
+    assert codes == ["policy-failed"] * (FALLBACK_AFTER_TICKS - 1) + ["growing"] * 2
+    assert bench.engine.planned == 4
+    bench.policy.fails = None
+    bench.policy.step = 0
+    bench.tick()
+    kinds = [kind for _, kind in bench.events()]
+    assert kinds == [*["policy-failed"] * FALLBACK_AFTER_TICKS, "policy-fallback", "policy-failed", "policy-back"]
+    bench.policy.fails = ValueError("a bug")
+    bench.tick(FALLBACK_AFTER_TICKS - 1)
+    assert [kind for _, kind in bench.events()][6:] == ["policy-failed"] * (FALLBACK_AFTER_TICKS - 1)
+
+
+def test_a_fallback_that_fails_too_holds(bench: Bench) -> None:
+    failing = Growing()
+    bench.policy.fails = failing.fails = ValueError("a bug")
+    bench.loop.make_fallback = lambda: (failing, Guards())
+    decision = bench.tick(5)
+    assert decision is not None
+    assert decision.is_hold
 
 
 def interrupted() -> SystemError:

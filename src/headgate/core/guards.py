@@ -1,7 +1,7 @@
 """Stabilisers that wrap any policy, always in this order:
 
 bounds → useful → strategy → step limit → hysteresis → sizes → affordable → guard times → monotonicity → pending →
-recovering → blind → together → attainable
+recovering → blind → trusted → together → attainable
 
 Each is a small frozen value that is called with the window and a decision. A guard either lets an operator's target
 pass or replaces it, and says why in a note. Bounds come first, so that the others see a size that is possible; those
@@ -24,7 +24,7 @@ from headgate.core.objective import Objective
 from headgate.core.step import EachOperator
 from headgate.core.types import Decision, GuardNote, Instant, Verdict
 from headgate.core.units import format_duration, instances_in_words
-from headgate.core.window import SizeChange, Window
+from headgate.core.window import SizeChange, Window, busy_instances
 
 OwnBounds: TypeAlias = Mapping[str, tuple[int, int]]
 """Fewest and most instances of the operators that have bounds of their own."""
@@ -353,6 +353,80 @@ class NeverInBlind(EachOperator):
         if age_s > stale_after_s:
             return verdict.current, f"the newest reading is {format_duration(age_s)} old, so no scale-in"
         return verdict.target, ""
+
+
+OVERLOADED_S = 60.0
+"""Records that are late, and a backlog that has grown, for this long show that a size is too small."""
+DOUBT_S = 30.0
+"""After a reading that was refused in part, nothing is removed for this long."""
+BUSY_SPAN_S = 30.0
+"""The span over which the present load is measured."""
+FAR_BELOW = 1 / 4
+"""A size below this share of the instances that the load keeps busy is reached only in steps."""
+STEP_S = 60.0
+"""The time between two of these steps."""
+STEP_SHARE = 0.25
+"""The share of the instances that one step removes."""
+_OBLIGATORY = frozenset({"bounds", "constraint-bounds", "affordable"})
+"""Guards whose limits hold whatever the load: the user set them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted(EachOperator):
+    """The last line of defence against wrong readings, and policies that learned from them; it cannot be disabled.
+
+    Nothing shrinks while records are late and the backlog grows, or shortly after a reading that was refused in part
+    (``reading_gate.py``). A size far below what the present load keeps busy is reached only in steps.
+    """
+
+    name: ClassVar[str] = "trusted"
+    lets_holds_pass: ClassVar[bool] = True
+    objective: Objective
+
+    def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
+        operator, current = verdict.operator, verdict.current
+        if verdict.change >= 0 or any(_is_obligatory(note, current) for note in verdict.notes):
+            return verdict.target, ""
+        doubted_s = window.doubted_s(operator)
+        if doubted_s is not None and now - doubted_s < DOUBT_S:
+            return current, f"a reading {format_duration(now - doubted_s)} ago was refused in part, so no scale-in"
+        if why := self.overload(window, operator):
+            return current, f"{why}, so no scale-in"
+        busy = busy_instances(window, operator, BUSY_SPAN_S)
+        if busy is None or verdict.target >= FAR_BELOW * busy:
+            return verdict.target, ""
+        last = window.last_scale_in(operator)
+        text = f"the load keeps {busy:.2g} instances busy"
+        if last is not None and now - last.at_s < STEP_S:
+            return current, f"{text}, and a step was made {format_duration(now - last.at_s)} ago"
+        step = current - max(1, math.floor(STEP_SHARE * current))
+        return max(verdict.target, step), f"{text}: towards {verdict.target} in steps"
+
+    def overload(self, window: Window, operator: str) -> str:
+        """Return in words that the size is too small, if records are late and the backlog has grown for a while."""
+        newest, slo = window.sample(operator), self.objective.slo_of(operator)
+        if newest is None or newest.backlog is None or slo.violated_by(newest) is not True:
+            return ""
+        span_s = max(OVERLOADED_S, 2 * (newest.trigger_interval_s or 0.0))
+        before = window.sample_at(operator, newest.at_s - span_s)
+        if before is None or before.backlog is None or slo.violated_by(before) is not True:
+            return ""
+        if newest.backlog <= before.backlog:
+            return ""
+        return f"the objective is missed, and the backlog has grown for {format_duration(span_s)}"
+
+    def without_steady(self, window: Window, decision: Decision) -> Decision:
+        """Return the decision in which no hold of an overloaded operator is called steady."""
+        changed = {
+            name: replace(verdict, code="overloaded", reason=f"{verdict.reason}; but {why}")
+            for name, verdict in decision.verdicts.items()
+            if verdict.code == "steady" and verdict.change == 0 and (why := self.overload(window, name))
+        }
+        return replace(decision, verdicts={**decision.verdicts, **changed}) if changed else decision
+
+
+def _is_obligatory(note: GuardNote, current: int) -> bool:
+    return note.guard in _OBLIGATORY and note.after < min(note.before, current)
 
 
 @dataclass(frozen=True, slots=True)

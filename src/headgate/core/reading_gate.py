@@ -48,6 +48,8 @@ SLACK = 20.0
 """Records by which counters that are read one after the other may disagree."""
 NOISE = 1e-6
 """A counter that falls by no more than this, or this share of it, was rounded."""
+AGREEING = 10
+"""Readings in a row in which backlog and counters agreed, after which a disagreement is a contradiction."""
 ROUNDED = 1.001
 """A growth that is larger by so little is no faster than one before."""
 FROZEN_AFTER_S = 30.0
@@ -270,6 +272,10 @@ class _OperatorGate:
         self._busy, self._available = by_name["busy_s"], by_name["available_s"]
         # The seconds that instances offer follow from the most of them since these seconds last grew.
         self._backlog: float | None = None
+        self._others = math.inf
+        """Records that arrived, are not done and are not in the backlog, such as those of another operator's."""
+        self._agreeing = 0
+        """Readings in a row in which their number did not change."""
         self._suspect_backlog: float | None = None
         """A backlog that was refused; the next one may confirm it."""
         self._least_gap = math.inf
@@ -450,10 +456,18 @@ class _OperatorGate:
         if before is None or "backlog" in changes or self._is_estimated or sample.age_s > AHEAD_S:
             return
         slack = 0.1 * before + SLACK
+        others = arrived.value - done.value - backlog
+        agrees, self._others = abs(others - self._others) <= slack, others
+        if agrees or self._agreeing < AGREEING:
+            # Where the backlog is not what arrived and was not done, as behind another operator's, it proves nothing.
+            self._agreeing = self._agreeing + 1 if agrees else 0
+            return
         if before - backlog > 3 * done.grown + slack or backlog - before > 3 * arrived.grown + slack:
             suspect, self._suspect_backlog = self._suspect_backlog, backlog
             if suspect is not None and abs(backlog - suspect) <= 3 * (arrived.grown + done.grown) + slack:
+                self._agreeing = 0
                 return
+            self._others -= before + arrived.grown - done.grown - backlog
             self._backlog = max(0.0, before + arrived.grown - done.grown)
             changes["backlog"] = None
             why = (

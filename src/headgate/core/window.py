@@ -485,6 +485,40 @@ class History(Window):
                 samples.popleft()
 
 
+def busy_instances(window: Window, operator: str, span_s: float) -> float | None:
+    """How many instances would have been busy all the time, had they done just what arrived in the last span.
+
+    ``None`` where that is not known.
+    """
+    newest = window.sample(operator)
+    before = None if newest is None else window.sample_at(operator, newest.at_s - span_s)
+    ready = mean_ready(window, operator, span_s)
+    if newest is None or before is None or not ready:
+        return None
+    arrived, done = _more(before.arrived, newest.arrived), _more(before.done, newest.done)
+    busy_s, available_s = _more(before.busy_s, newest.busy_s), _more(before.available_s, newest.available_s)
+    if arrived == 0:
+        return 0.0
+    if not done or not busy_s or not available_s or arrived is None:
+        return None
+    return ready * min(1.0, busy_s / available_s) * arrived / done
+
+
+def _more(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None or after < before else float(after - before)
+
+
+def mean_ready(window: Window, operator: str, span_s: float) -> float:
+    """Return the ready instances of the last span, averaged over observations."""
+    sizes: list[int] = []
+    for observation in reversed(window.observations):
+        if sizes and observation.at_s < window.observations[-1].at_s - span_s:
+            break
+        if (instances := observation.instances.get(operator)) is not None:
+            sizes.append(instances.ready)
+    return sum(sizes) / len(sizes) if sizes else 0.0
+
+
 def _budgets_of(topology: Topology, objective: Objective | None) -> dict[str, BudgetKeeper]:
     slos = {} if objective is None else {name: objective.slo_of(name) for name in topology.operators}
     return {name: BudgetKeeper(slo) for name, slo in slos.items()}

@@ -12,8 +12,8 @@ from headgate.core.quota_ledger import ANY_NEED
 from headgate.core.quotas import Demand, Need
 from headgate.core.spending import paid_instances
 from headgate.core.topology import Topology
-from headgate.core.types import Decision, GuardNote, Instant, Sample, Verdict
-from headgate.core.window import Window
+from headgate.core.types import Decision, GuardNote, Instances, Instant, Verdict
+from headgate.core.window import Window, busy_instances, mean_ready
 from headgate.policies.frame.readings import work_pressure
 
 SPAN_S = 30.0
@@ -24,43 +24,13 @@ HEADROOM = 0.9
 
 def needed_for_load(window: Window, operator: str, slo: Slo) -> int | None:
     """Return the instances that keep up with arrivals within the objective, or ``None`` if that is not known."""
-    newest = window.sample(operator)
-    before = None if newest is None else window.sample_at(operator, newest.at_s - SPAN_S)
-    ready = _mean_ready(window, operator, SPAN_S)
-    if newest is None or before is None or not ready:
+    newest, busy = window.sample(operator), busy_instances(window, operator, SPAN_S)
+    if newest is None or busy is None:
         return None
-    busy = _busy_with_arrivals(before, newest, ready)
-    if busy is None:
-        return None
-    pressure = work_pressure(slo, newest)
+    ready, pressure = mean_ready(window, operator, SPAN_S), work_pressure(slo, newest)
     # A late operator has to catch up, which `is_behind` reports; how late it is does not show what keeps up.
     strained = ready * pressure if pressure is not None and pressure <= 1 else 0.0
     return math.ceil(round(max(busy, min(strained, HEADROOM * ready)) / HEADROOM, 9))
-
-
-def _busy_with_arrivals(before: Sample, newest: Sample, ready: float) -> float | None:
-    """Return how many fully busy instances the arrivals would have taken."""
-    arrived, done = _more(before.arrived, newest.arrived), _more(before.done, newest.done)
-    busy_s, available_s = _more(before.busy_s, newest.busy_s), _more(before.available_s, newest.available_s)
-    if arrived == 0:
-        return 0.0
-    if not done or not busy_s or not available_s or arrived is None:
-        return None
-    return ready * min(1.0, busy_s / available_s) * arrived / done
-
-
-def _more(before: float | None, after: float | None) -> float | None:
-    return None if before is None or after is None or after < before else float(after - before)
-
-
-def _mean_ready(window: Window, operator: str, span_s: float) -> float:
-    sizes: list[int] = []
-    for observation in reversed(window.observations):
-        if sizes and observation.at_s < window.observations[-1].at_s - span_s:
-            break
-        if (instances := observation.instances.get(operator)) is not None:
-            sizes.append(instances.ready)
-    return sum(sizes) / len(sizes) if sizes else 0.0
 
 
 @dataclass(frozen=True)
@@ -93,7 +63,7 @@ class Arbitrated:
             current=verdict.current,
             wanted=verdict.target,
             minimum=self.objective.bounds_of(name, topology)[0],
-            held=None if instances is None else max(verdict.current, paid_instances(instances)),
+            held=None if instances is None else max(verdict.current, self._paid(window, name, instances)),
             need=self._need(name, topology),
             needed=needed_for_load(window, name, slo),
             is_behind=sample is not None and slo.violated_by(sample) is True,
@@ -105,6 +75,14 @@ class Arbitrated:
         grant = self.arbiter.ask(now, demand)
         note = GuardNote(self.name, verdict.target, grant.instances, grant.why)
         return replace(verdict, target=grant.instances, notes=(*verdict.notes, note))
+
+    def _paid(self, window: Window, operator: str, instances: Instances) -> int:
+        """Return the instances that count; a job cannot hold more than it was ever planned or allowed to have."""
+        paid, most = paid_instances(instances), self.objective.bounds_of(operator, window.topology)[1]
+        if paid <= most:
+            return paid
+        plans = (seen.instances[operator].planned for seen in window.observations if operator in seen.instances)
+        return min(paid, max(most, *plans))
 
     def _need(self, operator: str, topology: Topology) -> Need:
         price = self.objective.prices(topology).get(operator, 0.0)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from headgate.core.contracts import Engine, Guard, ReportsEvents
 from headgate.core.errors import InputError
+from headgate.core.guards import Trusted
 from headgate.core.metrics import MetricSource
 from headgate.core.objective import Objective, divided
 from headgate.core.objective_form import objective_from
@@ -36,6 +37,9 @@ from headgate.runtime.rule_file import RuleFileWatch
 from headgate.runtime.settings_file import with_settings_file
 
 logger = logging.getLogger("headgate")
+
+FALLBACKS = ("reactive", "hpa")
+"""The first of these that is not the acting policy decides while that fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +88,10 @@ class LoopSpec:
         """
         policy, settings, guards = with_settings_file(self.policy, self.settings, self.guards)
         makers = (DEFAULT_POLICY if policy is None else policy, *self.shadows)
-        acting = self._made(makers[0], topology, settings)
+        acting = self.made(makers[0], topology, settings)
         guards_for(acting, guards)
         mode = mode_named(self.mode)
-        shadows = tuple(self._made(shadow, topology) for shadow in self.shadows)
+        shadows = tuple(self.made(shadow, topology) for shadow in self.shadows)
         refuse_duplicates(acting.name, [shadow.name for shadow in shadows])
         if self.requires_rules:
             for made in (acting, *shadows):
@@ -126,7 +130,7 @@ class LoopSpec:
         if self.closes_journal and self.journal is not None and not isinstance(self.journal, str | Path):
             self.journal.close()
 
-    def _made(
+    def made(
         self, policy: str | PolicyMaker, topology: Topology, settings: Mapping[str, object] | None = None
     ) -> AnyPolicy:
         objective = self.objective
@@ -158,6 +162,12 @@ class LoopParts:
         """All guards of the acting policy."""
         guards = guards_around(self.policy, self.spec.guards, self.constraints)
         return Guards((*guards, *self.spec.last_guards)) if self.spec.last_guards else guards
+
+    def fallback(self) -> tuple[AnyPolicy, Guards]:
+        """Return the policy that decides while the acting one fails, with its guards."""
+        name = next(name for name in FALLBACKS if name != self.policy.name)
+        policy = replace(self.spec, policy=name).made(name, self.topology)
+        return policy, Guards((*guards_around(policy, None, self.constraints), *self.spec.last_guards))
 
 
 @dataclass(slots=True)
@@ -192,6 +202,7 @@ class AssembledLoop:
         made = spec.parts(self.parts.topology)
         self.loop.change(made.policy, made.guards, text)
         self.parts = replace(made, shadows=self.parts.shadows)
+        self.loop.make_fallback = self.parts.fallback
         self._watch_rule_file()
 
     def close_journal(self) -> None:
@@ -258,6 +269,7 @@ def open_loop(
             requires_journal=spec.requires_journal,
             past=past,
         )
+        loop.make_fallback = parts.fallback
         if isinstance(engine, ReportsEvents):
             loop.chores.append(partial(_note_events, loop, engine))
         undone.pop_all()
@@ -342,6 +354,8 @@ def guards_around(
     """The guards of a policy: the stabilisers that suit it with the user's changes, its own guards, and constraints."""
     settings = guards_for(policy, changes)
     built = policy.guarded(settings.build(policy.objective, policy.topology))
+    if not any(isinstance(guard, Trusted) for guard in built):
+        built = (*built, Trusted(policy.objective))  # A policy may replace all other guards, but not this one.
     return Guards(constrained(built, constraints, policy.objective))
 
 

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from headgate.core.contracts import Engine, Guard, Policy, Subscribable
 from headgate.core.errors import EngineGoneError, HeadgateError, InputError, StateError, UnknownNameError
-from headgate.core.guards import Bounds, Resumed
+from headgate.core.guards import Bounds, Resumed, Trusted
 from headgate.core.metrics import MetricCallable, MetricSource, Observed, aggregate, split_key
 from headgate.core.reading_gate import ReadingGate
 from headgate.core.step import Guards, guarded, hold, step
@@ -239,6 +239,8 @@ def as_it_is(observation: Observation) -> Observation:
 
 logger = logging.getLogger("headgate")
 
+FALLBACK_AFTER_TICKS = 3
+"""A policy that fails at so many ticks in a row is replaced until it works again."""
 SAVE_EVERY_S = 60.0
 """Learned state is saved at least this often, also while nothing changes: a crash costs no more."""
 
@@ -294,6 +296,10 @@ class ControlLoop:
         """Whether a decision that cannot be journalled is not carried out."""
         self._saved_s = clock.now()
         self._resuming: tuple[Guard, ...] = ()
+        self.make_fallback: Callable[[], tuple[Policy, Guards]] | None = None
+        """Makes the policy that decides while the acting one fails, with its guards."""
+        self._fallback: tuple[Policy, Guards] | None = None
+        self._failed_ticks = 0
         self._journal_failed = False
         self.journal_fault: str | None = None
         """Why entries are missing from the journal, if any are: the first error."""
@@ -344,6 +350,7 @@ class ControlLoop:
         learned = self.policy.snapshot() if policy.name == self.policy.name else None
         self._subscribe(policy)
         self.policy, self.guards = policy, guards
+        self._fallback, self._failed_ticks = None, 0
         self.history.retention_s = max(self.history.retention_s, policy.lookback_s)
         self.note("policy-changed", text or f"policy {policy.name}")
         if learned is not None:
@@ -392,18 +399,19 @@ class ControlLoop:
             self._write(lambda journal: journal.observed(observation))
 
     def _decide(self, now: Instant) -> Decision:
+        events: Sequence[Event] = ()
         try:
-            decision = self._resumed(step(self.policy, self.guards, now, self.history))
-            if self.mode is Mode.ACT:
-                decision = guarded(self.shared_guards, self.history, decision)
+            decision = self._shared(self._resumed(self._step(self.policy, self.guards, now)))
             events = _take_events(self.policy)
         except Exception as error:
             # A policy is a plug-in: whatever it raises must not cost the job its controller.
             raise_if_interrupted(error)
-            logger.exception("policy %s failed; holding", self.policy.name)
-            reason = f"{self.policy.name} failed with {_message(error)}"
-            self.note("policy-failed", reason, at_s=now, severity=Severity.ERROR)
-            decision, events = hold(self.policy.name, now, self.history, "policy-failed", reason), ()
+            logger.exception("policy %s failed", self.policy.name)
+            decision = self._decide_without(f"{self.policy.name} failed with {_message(error)}", now)
+        else:
+            if self._failed_ticks >= FALLBACK_AFTER_TICKS:
+                self.note("policy-back", f"{self.policy.name} works again and decides", at_s=now)
+            self._failed_ticks, self._fallback = 0, None
         if self.mode is Mode.RECOMMEND:
             decision = replace(decision, role=Role.RECOMMENDED)
         for event in events:
@@ -412,6 +420,34 @@ class ControlLoop:
         if events or not decision.is_hold or now - self._saved_s >= SAVE_EVERY_S:
             self.save_state()
         return decision
+
+    def _step(self, policy: Policy, guards: Guards, now: Instant) -> Decision:
+        decision = step(policy, guards, now, self.history)
+        for guard in guards:
+            if isinstance(guard, Trusted):
+                decision = guard.without_steady(self.history, decision)
+        return decision
+
+    def _shared(self, decision: Decision) -> Decision:
+        """Return what other jobs on the cluster leave of a decision."""
+        return guarded(self.shared_guards, self.history, decision) if self.mode is Mode.ACT else decision
+
+    def _decide_without(self, reason: str, now: Instant) -> Decision:
+        """Return the decision while the acting policy fails: a hold, and after a few ticks that of the fallback."""
+        self._failed_ticks += 1
+        self.note("policy-failed", reason, at_s=now, severity=Severity.ERROR)
+        if self._failed_ticks >= FALLBACK_AFTER_TICKS and self.make_fallback is not None:
+            try:
+                if self._fallback is None:
+                    policy, guards = self._fallback = self.make_fallback()
+                    text = f"{policy.name} decides until {self.policy.name} works again"
+                    self.note("policy-fallback", text, at_s=now, severity=Severity.WARNING)
+                policy, guards = self._fallback
+                return self._shared(self._step(policy, guards, now))
+            except Exception as error:
+                raise_if_interrupted(error)
+                logger.exception("the fallback failed, too; holding")
+        return hold(self.policy.name, now, self.history, "policy-failed", reason)
 
     def _resumed(self, decision: Decision) -> Decision:
         """Return the first decision of a restarted job, which restores the size it had."""

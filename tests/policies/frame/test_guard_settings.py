@@ -33,12 +33,13 @@ def test_the_order_is_fixed() -> None:
         "pending",
         "recovering",
         "blind",
+        "trusted",
         "attainable",
     ]
 
 
 def test_by_default_only_those_are_in_use_that_every_policy_needs() -> None:
-    assert names(GuardSettings()) == ["bounds", "useful", "pending", "recovering", "blind", "attainable"]
+    assert names(GuardSettings()) == ["bounds", "useful", "pending", "recovering", "blind", "trusted", "attainable"]
 
 
 @pytest.mark.parametrize(
@@ -85,5 +86,5 @@ def test_settings_of_guards_are_read_like_those_of_policies() -> None:
 def test_no_policy_gives_up_bounds_or_the_rule_against_scaling_in_blind(name: str) -> None:
     own = names(policy_class(name).guards)
     assert own[0] == "bounds"
-    assert "blind" in own
+    assert {"blind", "trusted"} <= set(own)
     assert policy_class(name).guards.stale_after_s <= 300

@@ -37,6 +37,7 @@ from headgate.core.guards import (
     Strategy,
     StrategyKind,
     Together,
+    Trusted,
     Useful,
 )
 from headgate.core.objective import Objective
@@ -113,6 +114,7 @@ class GuardSettings(Settings):
             HoldWhilePending(self.pending_timeout_s, self.growth_waits) if self.pending_timeout_s else None,
             HoldWhileRecovering(self.recovery_timeout_s, self.growth_waits) if self.recovery_timeout_s else None,
             NeverInBlind(self.stale_after_s),
+            Trusted(objective),
             Together() if grouped else None,
             Attainable(
                 min(self.attainable_after_s, self.pending_timeout_s or math.inf), self.retry_after_s, lowest, own
