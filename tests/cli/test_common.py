@@ -203,3 +203,14 @@ def test_the_command_line_starts_without(heavy: str) -> None:
     code = f"import sys, headgate.cli; print({heavy!r} in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_the_help_shows_commands_in_groups_and_seldom_used_ones_on_request() -> None:
+    printed = headgate("--help").stdout
+    places = [printed.index(f"─ {group} ─") for group in ("Run", "Understand", "What if", "Service", "Try out")]
+    assert places == sorted(places)
+    assert "forecasters" not in printed
+    everything = headgate("--all").stdout
+    for name in ("forecasters", "engines", "token", "agent", "completion", "version", "simulate"):
+        assert f"│ {name} " in everything
+    assert headgate("version").exit_code == 0, "a command that is not shown still works"

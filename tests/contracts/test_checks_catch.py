@@ -627,3 +627,14 @@ def test_what_a_running_batch_has_done_is_not_missed_before_a_batch_was_reported
     stopped = replace(running, running_s=None)
     with pytest.raises(ContractViolation, match="had 0 records, and 70 were counted as done"):
         every_batch_is_reported_once([seen[0], Observation(7.0, {"job": stopped}, sizes)], "job")
+
+
+@pytest.mark.parametrize("target", [3, None, "three"])
+def test_a_policy_that_returns_something_else_than_a_target_fails_in_one_sentence(target: object) -> None:
+    class Sloppy(Good):
+        def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
+            return target  # type: ignore[return-value] # as somebody new may write it
+
+    message = rf"it returned {target!r} for \w+; a Target\(instances, code, reason\) is needed"
+    with pytest.raises(ContractViolation, match=message):
+        check_policy(Sloppy)

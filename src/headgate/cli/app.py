@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -51,11 +51,24 @@ def _print_version_and_exit(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _show_all(context: typer.Context, wanted: bool) -> None:
+    """Print the help with the commands that are seldom used."""
+    if wanted:
+        for command in getattr(context.command, "commands", {}).values():
+            command.hidden = False
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
 @app.callback()
 def _root(
     version: Annotated[
         bool,
         typer.Option("--version", is_eager=True, callback=_print_version_and_exit, help="Print the version and exit."),
+    ] = False,
+    every: Annotated[
+        bool,
+        typer.Option("--all", is_eager=True, callback=_show_all, help="Show all commands, seldom-used ones too."),
     ] = False,
 ) -> None:
     """Keep a streaming job at the size its service-level objective needs, and no larger.
@@ -69,35 +82,47 @@ def _print_version(json_file: options.Json = None) -> None:
     answer({"version": __version__}, __version__, json_file)
 
 
-app.command()(demo)
-app.command()(simulate)
-app.add_typer(policies, name="policies")
-app.command()(forecasters)
-app.command()(engines)
-app.command()(explain)
-app.command()(report)
-app.command()(replay)
-app.command()(mst)
-app.add_typer(rules, name="rules")
-app.add_typer(cluster, name="cluster")
-app.add_typer(kafka, name="kafka")
-app.add_typer(flink, name="flink")
-app.command("autoscale-flink")(autoscale_flink)
-app.command()(load)
-app.add_typer(application, name="app")
-app.add_typer(pipeline, name="pipeline")
-app.command()(serve)
-app.command()(agent)
-app.add_typer(token, name="token")
-app.command()(status)
-app.command()(pause)
-app.command()(resume)
-app.command("set")(set_job)
-app.command()(history)
-app.add_typer(lab, name="lab")
-app.command()(doctor)
-app.command()(completion)
-app.command("version")(_print_version)
+RUN, UNDERSTAND, WHAT_IF, SERVICE, TRY = "Run", "Understand", "What if", "Service", "Try out"
+
+
+def _add(group: str, command: Any, name: str | None = None, *, is_seldom: bool = False) -> None:
+    """Add a command, or a typer of several, to a group of the help; one that is seldom used is shown by ``--all``."""
+    named: dict[str, Any] = {"rich_help_panel": group, "hidden": is_seldom}
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name, **named)
+    else:
+        app.command(name, **named)(command)
+
+
+_add(RUN, autoscale_flink, "autoscale-flink")
+_add(RUN, pipeline, "pipeline")
+_add(UNDERSTAND, explain)
+_add(UNDERSTAND, report)
+_add(UNDERSTAND, policies, "policies")
+_add(UNDERSTAND, rules, "rules")
+_add(UNDERSTAND, doctor)
+_add(WHAT_IF, simulate)
+_add(WHAT_IF, replay)
+_add(WHAT_IF, lab, "lab")
+_add(WHAT_IF, mst)
+_add(SERVICE, serve)
+_add(SERVICE, status)
+_add(SERVICE, history)
+_add(SERVICE, pause)
+_add(SERVICE, resume)
+_add(SERVICE, set_job, "set")
+_add(TRY, demo)
+_add(TRY, application, "app")
+_add(TRY, load)
+_add(TRY, cluster, "cluster")
+_add(TRY, kafka, "kafka")
+_add(TRY, flink, "flink")
+_add(SERVICE, agent, is_seldom=True)
+_add(SERVICE, token, "token", is_seldom=True)
+_add(UNDERSTAND, forecasters, is_seldom=True)
+_add(UNDERSTAND, engines, is_seldom=True)
+_add(UNDERSTAND, completion, is_seldom=True)
+_add(UNDERSTAND, _print_version, "version", is_seldom=True)
 
 
 def main() -> None:

@@ -24,6 +24,23 @@ SIDE_BY_SIDE = 76
 """Columns that a setting, its default, the allowed values and its meaning need side by side."""
 
 
+FIRST = "Begin with one of these"
+PURPOSES: Mapping[str, Sequence[str]] = {
+    FIRST: ("autopilot", "rules", "reactive", "hpa", "keda-lag", "static"),
+    "Thresholds of latency, utilization or backlog": (
+        *("threshold", "trigger-ratio", "drain-time", "spark-dra", "spark-streaming-dra"),
+        "online-parameter-optimization",
+    ),
+    "A model of the throughput": (*("ds2", "flink-autoscaler", "quantile"), *(f"mst-{number}" for number in range(8))),
+    "Ahead of the load": ("proactive",),
+    "Learning by trial": ("q-learning", "value-iteration", "rl-centralized", "rl-decentralized"),
+    "Plans for several operators": ("mdp", "mdp-path"),
+    "Several policies at once": ("committee",),
+}
+"""What policies are for; those of other packages follow in a group of their own."""
+OTHERS = "From other packages"
+
+
 class _PoliciesGroup(TyperGroup):
     """A name that is no command is the name of a policy to show: ``policies NAME`` is ``policies show NAME``."""
 
@@ -36,11 +53,18 @@ policies = typer.Typer(cls=_PoliciesGroup, rich_markup_mode="rich")
 
 
 @policies.callback(invoke_without_command=True)
-def _list(context: typer.Context, json_file: options.Json = None) -> None:
-    """List the policies, or show one with its settings and what it has learned.
+def _list(
+    context: typer.Context,
+    every: Annotated[bool, typer.Option("--all", help="List all of them, by what they are for.")] = False,
+    json_file: options.Json = None,
+) -> None:
+    """List the policies to choose from, or show one with its settings and what it has learned.
+
+    A policy of your own is named by its file and its class, [bold]my_policy.py:HalfFull[/bold].
 
     [bold]Examples[/bold]
       [cyan]headgate policies[/cyan]
+      [cyan]headgate policies --all[/cyan]
       [cyan]headgate policies reactive[/cyan]
       [cyan]headgate policies show q-learning --state run.journal[/cyan]
       [cyan]headgate policies --json | jq '.\\[].name'[/cyan]
@@ -49,8 +73,22 @@ def _list(context: typer.Context, json_file: options.Json = None) -> None:
         return
     from headgate.policies import brought_policies, policy_names
 
+    names = {*policy_names(), *brought_policies()}
     hint = "headgate policies NAME shows the settings of one; --set and --guard change them."
-    _print_summaries({*policy_names(), *brought_policies()}, _described, json_file, hint)
+    if json_file is not None:
+        _print_summaries(names, _described, json_file, hint)
+        return
+    grouped = {purpose: [name for name in known if name in names] for purpose, known in PURPOSES.items()}
+    grouped[OTHERS] = sorted(names.difference(*grouped.values()))
+    console = make_console()
+    shown = [purpose for purpose in (grouped if every else (FIRST, OTHERS)) if grouped[purpose]]
+    for purpose in shown:
+        console.print(Text(purpose, style="bold"))
+        _print_summaries(grouped[purpose], _described, None, is_sorted=False)
+        console.print()
+    if (more := len(names) - sum(len(grouped[purpose]) for purpose in shown)) > 0:
+        console.print(Text(f"{more} more: headgate policies --all.", style="dim"))
+    console.print(Text(hint, style="dim"))
 
 
 @policies.command()
@@ -208,12 +246,13 @@ def _print_summaries(
     names: Iterable[str],
     described: Callable[[str], dict[str, Any]],
     json_file: str | None,
-    hint: str,
+    *hints: str,
     first: Sequence[dict[str, Any]] = (),
+    is_sorted: bool = True,
 ) -> None:
     """Print or write what is known of each name; one that cannot be loaded is reported and does not hide the rest."""
     found, broken = [*first], []
-    for name in sorted(names):
+    for name in sorted(names) if is_sorted else names:
         try:
             found.append(described(name))
         except InputError as error:
@@ -223,7 +262,7 @@ def _print_summaries(
     else:
         console = make_console()
         print_described([(str(entry["name"]), _summary(entry)) for entry in found], console)
-        print_notes([hint], console)
+        print_notes(hints, console)
     for sentence in broken:
         say(f"headgate: {sentence}", stderr=True)
 

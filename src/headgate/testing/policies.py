@@ -42,7 +42,7 @@ from headgate.core.types import (
 from headgate.core.units import format_duration
 from headgate.core.window import History, Window
 from headgate.policies import Context, make_policy
-from headgate.policies.frame.base import AnyPolicy, GuardSettings, PolicyBase
+from headgate.policies.frame.base import AnyPolicy, GuardSettings, PolicyBase, lacking_of
 from headgate.policies.frame.settings import make_settings
 from headgate.testing.contract import ContractViolation, ensure
 from headgate.testing.scenarios import SCENARIOS, LoadScenario, ScenarioRun
@@ -104,9 +104,7 @@ def _takes(made_by: Callable[..., object], count: int) -> bool:
 
 def _of_class(kind: type[AnyPolicy]) -> PolicyFactory:
     """The factory of a class, with its default settings."""
-    lacking = [name for name in ("name", "summary", "Settings") if not hasattr(kind, name)]
-    lacking += sorted(getattr(kind, "__abstractmethods__", ()))
-    if lacking:
+    if lacking := lacking_of(kind):
         raise InputError(f"{kind.__name__} cannot be checked; a policy needs {', '.join(lacking)}.")
     return lambda context: kind(make_settings(kind.Settings, kind.name, {}), context)
 
@@ -167,10 +165,10 @@ def holds_without_data(factory: PolicyFactory) -> None:
         for _ in _run(scenario, learned):
             pass
         for policy in (_made(factory, scenario), learned):
-            nothing = policy.decide(0.0, History(scenario.topology)).targets
+            nothing = _proposal(policy, 0.0, History(scenario.topology)).targets
             ensure(not nothing, f"before anything was observed it proposed {dict(nothing)}; nothing is known to size")
             for blindness, window, now in _blind_windows(scenario):
-                for name, target in policy.decide(now, window).targets.items():
+                for name, target in _proposal(policy, now, window).targets.items():
                     ensure(
                         target.instances == scenario.start_instances,
                         f"with {blindness} it proposed {target.instances} instances of {name} "
@@ -288,6 +286,19 @@ def _made(factory: PolicyFactory, scenario: LoadScenario, seed: int = 0) -> Poli
     return factory(Context(scenario.objective, scenario.topology, seed))
 
 
+def _proposal(policy: Policy, now: Instant, window: Window) -> Proposal:
+    """Return what a policy proposes, or fail with a sentence if that is something else than sizes with reasons."""
+    found: object = policy.decide(now, window)
+    ensure(isinstance(found, Proposal), f"it returned {found!r}; a Proposal of targets by operator is needed")
+    assert isinstance(found, Proposal)
+    for name, target in found.targets.items():
+        ensure(
+            isinstance(target, Target),
+            f"it returned {target!r} for {name}; a Target(instances, code, reason) is needed",
+        )
+    return found
+
+
 class _Watched:
     """A policy whose last proposal can be looked at after a control cycle."""
 
@@ -297,7 +308,7 @@ class _Watched:
         self.proposal = Proposal({})
 
     def decide(self, now: Instant, window: Window) -> Proposal:
-        self.proposal = self._policy.decide(now, window)
+        self.proposal = _proposal(self._policy, now, window)
         return self.proposal
 
     def snapshot(self) -> Mapping[str, JSON]:

@@ -72,7 +72,7 @@ def test_no_policy_keeps_a_plan_that_the_cluster_does_not_fulfil(name: str) -> N
 
 def test_bounds_come_from_the_objective() -> None:
     guards = GuardSettings(strategy=StrategyKind.LINEAR, granularity=2).build(OBJECTIVE)
-    assert (guards[0], guards[2]) == (Bounds(2, 6), Strategy(StrategyKind.LINEAR, 2, 2, 6))
+    assert (guards[0], guards[2]) == (Bounds(2, 6, objective=OBJECTIVE), Strategy(StrategyKind.LINEAR, 2, 2, 6))
 
 
 def test_settings_of_guards_are_read_like_those_of_policies() -> None:

@@ -46,8 +46,8 @@ def test_settings_cannot_be_changed_once_made() -> None:
         ({"wait_s": "soon"}, "example setting wait_s 'soon' is not allowed: duration 'soon' is not understood"),
         ({"wait_s": -1}, "example setting wait_s -1 is not allowed: duration -1 is not allowed"),
         ({"share": 2}, "example setting share 2 is not allowed: share 2 is not allowed"),
-        ({"count": 0}, "example setting count 0 is not allowed: input should be greater than or equal to 1."),
-        ({"colour": "green"}, "example setting colour 'green' is not allowed: input should be 'red' or 'blue'."),
+        ({"count": 0}, "example setting count 0 is not allowed: allowed is a whole number or none, ≥ 1 and < 10."),
+        ({"colour": "green"}, "example setting colour 'green' is not allowed: allowed is one of red, blue."),
     ],
 )
 def test_what_is_wrong_is_reported_in_one_sentence_with_the_value(values: dict[str, object], message: str) -> None:

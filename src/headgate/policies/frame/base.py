@@ -292,6 +292,10 @@ def brought_policies() -> dict[str, str]:
 
 
 def policy_class(name: str) -> type[AnyPolicy]:
+    """Return a policy by its name, or by its place: ``FILE.py:CLASS``."""
+    file, colon, class_name = name.rpartition(":")
+    if colon and file.endswith(".py"):
+        return _policy_of_file(file, class_name)
     if name not in _REGISTRY:
         _import_by_name(name)
     if name not in _REGISTRY:
@@ -301,6 +305,44 @@ def policy_class(name: str) -> type[AnyPolicy]:
     if name not in _REGISTRY:
         raise UnknownNameError("policy", name, {*_REGISTRY, *plugins(ENTRY_POINTS)})
     return _REGISTRY[name]
+
+
+@cache
+def _policy_of_file(file: str, class_name: str) -> type[AnyPolicy]:
+    """Return the class of a file, and register it by its own name; the file is run once."""
+    place = f"policy {file}:{class_name}"
+    spec = importlib.util.spec_from_file_location(f"headgate_policy_{abs(hash(file))}", file)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{place} cannot be loaded: {file} is not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except FileNotFoundError as error:
+        raise InputError(f"{place} cannot be loaded: there is no file {file}.") from error
+    except Exception as error:  # Code of the user may raise anything.
+        raise InputError(f"{place} cannot be loaded: {type(error).__name__}: {error}.") from error
+    found = getattr(module, class_name, None)
+    kinds = {
+        name: kind
+        for name, kind in vars(module).items()
+        if isinstance(kind, type) and issubclass(kind, PolicyBase) and kind.__module__ == module.__name__
+    }
+    if found is None:
+        raise UnknownNameError(f"class of {file}", class_name, kinds)
+    lacking = ", ".join(lacking_of(found))
+    if class_name not in kinds or lacking:
+        problem = f"it has no {lacking}" if class_name in kinds else "it is not a class that extends PolicyBase"
+        raise InputError(f"{place} cannot be used: {problem}.")
+    kind: type[AnyPolicy] = found
+    if _REGISTRY.get(kind.name, kind) is not kind:
+        raise InputError(f"{place} cannot be used: it calls itself {kind.name!r}, and another policy has that name.")
+    return register(kind)
+
+
+def lacking_of(kind: type[Any]) -> list[str]:
+    """Return what a policy's class does not have yet."""
+    lacking = [name for name in ("name", "summary", "Settings") if not hasattr(kind, name)]
+    return [*lacking, *sorted(getattr(kind, "__abstractmethods__", ()))]
 
 
 def make_policy(name: str, context: Context, settings: Mapping[str, object] | None = None) -> AnyPolicy:

@@ -58,7 +58,24 @@ def make_settings(kind: type[S], owner: str, values: Mapping[str, object]) -> S:
             raise InputError(f"{owner} settings do not go together: {message}.") from error
         name = ".".join(str(part) for part in problem["loc"])
         received = values.get(str(problem["loc"][0]), problem["input"])
+        if problem["type"] != "value_error":
+            message = f"allowed is {_allowed_in_words(kind, str(problem['loc'][0]))}"
         raise InputError(f"{owner} setting {name} {received!r} is not allowed: {message}.") from error
+
+
+def _allowed_in_words(kind: type[Settings], name: str) -> str:
+    """
+    >>> class Example(Settings):
+    ...     count: Annotated[int, Field(ge=1)] = 1
+    >>> _allowed_in_words(Example, "count")
+    'a whole number, ≥ 1'
+    """
+    row = next(row for row in describe_settings(kind) if row["name"] == name)
+    types = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
+    kinds = " or ".join(types.get(part, part) for part in row["type"].split(" or "))
+    if not row["allowed"]:
+        return kinds
+    return f"{kinds}, {row['allowed']}" if set(row["allowed"]) & set("≥>≤<") else f"one of {row['allowed']}"
 
 
 def _lower_first(message: str) -> str:
