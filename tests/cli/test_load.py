@@ -37,6 +37,16 @@ def _none_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             (*LOAD, "--to", "kafka:orders", "--speed", "fast"),
             "--speed 'fast' is not understood; 1 to 1000 are allowed, and max.",
         ),
+        (
+            (*LOAD, "--to", "kafka:orders", "--app", "grep", "--template", "x"),
+            "--app and --template do not go together; one of them says what is sent.",
+        ),
+        (
+            (*LOAD, "--to", "kafka:orders", "--template", "${colour}"),
+            "placeholder ${colour} is not understood; there are",
+        ),
+        ((*LOAD, "--to", "kafka:orders", "--records", "none.jsonl"), "none.jsonl cannot be read: no such file"),
+        ((*LOAD, "--to", "kafka:orders", "--key-field", "user"), "--key-field 'user' goes with --records only."),
         ((*LOAD, "--to", "kafka:orders", "--speed", "0.5"), "--speed 0.5 is not allowed; 1 to 1000 are, and max."),
         ((*LOAD, "--to", "kafka:orders", "--speed", "1001"), "--speed 1001 is not allowed; 1 to 1000 are, and max."),
         ((*LOAD, "--to", "kafka:orders", "--keys", "0"), "invalid value '0' for '--keys'"),

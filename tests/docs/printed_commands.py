@@ -118,6 +118,7 @@ PAGES: Mapping[str, Mapping[str, How]] = {
         "headgate load trace:wc98": Ends(
             r"594,729 records were due; sent 594,729 to orders in .*: 594,729 acknowledged, 0 failed"
         ),
+        "headgate load constant:100 ": Ends(r"2,000 records were due; sent 2,000 to orders in .*, 0 failed"),
     },
     "docs/guides/measure-mst.md": {
         "headgate mst steady-job": MEASURING,

@@ -31,6 +31,7 @@ from headgate.cli.serve import serve
 from headgate.cli.simulate import simulate
 from headgate.cli.status import history, status
 from headgate.cli.steering import pause, resume, set_job
+from headgate.cli.submit import submit
 from headgate.cli.token import token
 
 app = typer.Typer(
@@ -94,6 +95,7 @@ def _add(group: str, command: Any, name: str | None = None, *, is_seldom: bool =
         app.command(name, **named)(command)
 
 
+_add(RUN, submit)
 _add(RUN, autoscale_flink, "autoscale-flink")
 _add(RUN, pipeline, "pipeline")
 _add(UNDERSTAND, explain)

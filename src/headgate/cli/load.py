@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,6 +18,8 @@ from headgate.core.extras import require
 
 if TYPE_CHECKING:
     from headgate.local.records import TopicSink
+    from headgate.workloads.load import Load
+    from headgate.workloads.payloads import Payloads
     from headgate.workloads.replay import ReplayProgress
 
 
@@ -24,7 +27,12 @@ def load(  # noqa: PLR0913 - one parameter per option
     workload: Annotated[str, argument("WORKLOAD", "What arrives when, one of those above.")],
     *,
     to: Annotated[str, option("kafka:TOPIC", "Where the records go.")],
-    app: Annotated[str, option("NAME", "Whose records they are.")] = "numbered",
+    app: Annotated[str | None, option("NAME", "Whose records they are.", show_default="numbered")] = None,
+    records: Annotated[Path | None, option("FILE", "Send the JSON lines of a file, again and again.")] = None,
+    key_field: Annotated[str | None, option("NAME", "With --records: the field that is the record's key.")] = None,
+    template: Annotated[
+        str | None, option("TEXT|@FILE", "Send this text with $number, $key, $at_ms, $at and others filled in.")
+    ] = None,
     seconds: Annotated[
         str | None, option("DURATION", "How much of the workload; all of it where it has an end.")
     ] = None,
@@ -40,7 +48,9 @@ def load(  # noqa: PLR0913 - one parameter per option
 
     It is an open loop: what is due is sent, whether or not the reader keeps up, and lateness is reported. Records
     are numbered from 0 without a gap, and carry their due time ([bold]at_ms[/bold]), which passes at the speed of the
-    workload. The exit code is 1 if a record was refused or not acknowledged, 130 after Ctrl-C.
+    workload. Records of your own come from --records or --template, in which these are filled in: $number, $key,
+    $at_ms, $at, $random, ${int:1..100}, ${choice:red|green}. The exit code is 1 if a record was refused or not
+    acknowledged, 130 after Ctrl-C.
 
     [bold]Workloads[/bold]
       constant:10
@@ -57,6 +67,9 @@ def load(  # noqa: PLR0913 - one parameter per option
     [bold]Examples[/bold]
       [cyan]headgate load constant:50000 --seconds 1m --to kafka:orders[/cyan]
       [cyan]headgate load trace:wc98,peak=20,from=45d,lasting=12h --speed 1000 --to kafka:orders --skew 1[/cyan]
+      [cyan]headgate load constant:100 --seconds 5m --to kafka:orders --records orders.jsonl --key-field user[/cyan]
+      [cyan]headgate load constant:100 --seconds 5m --to kafka:orders \\
+        --template '{"id": $number, "user": "$key", "amount": ${int:1..500}, "at": "$at"}'[/cyan]
       [cyan]headgate load ramp:from=10,to=1000,over=10m --seconds 10m --speed max --to kafka:orders --json[/cyan]
     """
     import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
@@ -65,26 +78,31 @@ def load(  # noqa: PLR0913 - one parameter per option
     from headgate.runtime.loop import SystemClock
     from headgate.workloads.composed import notes_of
     from headgate.workloads.load import Load, parse_speed
+    from headgate.workloads.payloads import DEFAULT
     from headgate.workloads.replay import Replay
 
     require("a load for topics", "confluent_kafka", "psutil")
     topic = _topic(to)
     lasting_s = None if seconds is None else duration_s("--seconds", seconds)
-    requested = Load(workload, app, lasting_s, parse_speed(speed), keys, skew, seed)
-    total, payloads = requested.schedule.total, requested.make_payloads()
+    requested = Load(workload, app or DEFAULT, lasting_s, parse_speed(speed), keys, skew, seed)
+    payloads = _own_payloads(app, records, key_field, template, requested) or requested.make_payloads()
+    total = requested.schedule.total
     given_ms = None if event_start is None else _moment_ms(event_start)
     sink, clock = _sink(bootstrap or own_broker(), topic), SystemClock()
     start_ms = round(clock.now() * 1000) if given_ms is None else given_ms
     replay = Replay(requested, payloads, sink, clock, start_ms=start_ms)
     # Where JSON goes to standard output, the view must not.
     console = make_console(stderr=json_file == "-")
-    title = f"[bold]headgate load[/bold] · {workload} · {app} → {topic}"
+    sent = str(records) if records is not None else "a template" if template is not None else requested.app
+    title = f"[bold]headgate load[/bold] · {workload} · {sent} → {topic}"
     view = LoadView(console, title, total=total, lasting_s=requested.lasting_s)
     with stopped_by_signals() as stop, shown(view):
         result = replay.run(stop, view.standing)
     with Outputs() as outputs:
         if json_file is not None:
             described: dict[str, Any] = {"to": to, "event_start_ms": start_ms, **requested.to_json()}
+            if records is not None or template is not None:
+                described |= {"app": None, "records": None if records is None else str(records), "template": template}
             outputs.write(write_json, described | _as_json(result), json_file)
         if json_file != "-":
             for sentence in (*notes_of(requested.offered), *_sentences(result, topic)):
@@ -96,6 +114,28 @@ def load(  # noqa: PLR0913 - one parameter per option
 
 
 # -------------------------------------------------------------------------------------------------------------- input
+
+
+def _own_payloads(
+    app: str | None, records: Path | None, key_field: str | None, template: str | None, requested: Load
+) -> Payloads | None:
+    """Return the records of the user, where there are any."""
+    from headgate.workloads.draws import Keys
+    from headgate.workloads.own_payloads import FilePayloads, TemplatePayloads, read_template
+
+    given = {"--app": app, "--records": records, "--template": template}
+    chosen = [name for name, value in given.items() if value is not None]
+    if len(chosen) > 1:
+        raise InputError(f"{' and '.join(chosen)} do not go together; one of them says what is sent.")
+    if key_field is not None and records is None:
+        raise InputError(f"--key-field {key_field!r} goes with --records only.")
+    if records is not None:
+        return FilePayloads(records, key_field)
+    if template is None:
+        return None
+    return TemplatePayloads(
+        read_template(template), requested.seed, Keys(requested.keys, requested.skew, requested.seed)
+    )
 
 
 def _topic(to: str) -> str:

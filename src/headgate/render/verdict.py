@@ -270,7 +270,8 @@ def _fixed(
         return f"Fixed sizes are not known: {fixed.missing}" if fixed.missing else ""
     largest = max(fixed.summaries)
     if best is None:
-        return f"No fixed size up to {instances_in_words(largest)} would have met it ({fixed.how})."
+        cost = "" if objective.cost is None else " at the allowed cost"
+        return f"No fixed size up to {instances_in_words(largest)} would have met it{cost} ({fixed.how})."
     size, found = best
     than = ""
     if summary is not None:
@@ -318,7 +319,8 @@ def _advice(
     most = instances_in_words(objective.max_instances)
     guard = cause.partition(":")[2]
     if fixed is not None and fixed.summaries and best is None:
-        advice = f"allow more than {most}, or a longer latency"
+        more = f"allow more than {most}" if objective.cost is None else "allow a higher cost"
+        advice = f"{more}, or a longer latency"
     elif cause == CAPPED and best is not None:
         advice = (
             f"raise the minimum, as {instances_in_words(best[0])} from the start are enough; or allow more than {most}"
