@@ -112,9 +112,8 @@ class JobFileForm(Form[JobFile]):
             policy = policy if self.rules is None else Rules.from_file(self.rules)
             preview_policy(policy, objective, self.settings)
         except InputError as error:
-            mistakes.append(
-                Mistake(str(error), "rules" if self.rules is not None else "policy" if self.policy else None)
-            )
+            at = "rules" if self.rules is not None else "policy" if self.policy is not None else "objective"
+            mistakes.append(Mistake(str(error), at))
         try:
             make_settings(GuardSettings, "guards", self.guards)
         except InputError as error:
