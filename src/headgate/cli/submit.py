@@ -54,7 +54,7 @@ def submit(
       [cyan]headgate submit --launcher launch.py && spark-submit --master yarn launch.py job.yaml[/cyan]
     """
     from headgate.documents import DocumentError
-    from headgate.render.files import write_file
+    from headgate.render.page import write_file
     from headgate.runtime.job_file import json_schema, read_job_file
 
     if schema:
