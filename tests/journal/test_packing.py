@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +31,19 @@ def test_usual_entries_become_a_quarter_of_their_length() -> None:
     for data in (codec.observation_to_dict(seen), codec.decision_to_dict(decided)):
         text = codec.to_json(data)
         assert len(packed(text)) < len(text) / 4
+
+
+def test_an_entry_crafted_to_fill_the_memory_is_refused_early() -> None:
+    crafted = packed("[" + "0," * 50_000_000 + "0]")
+    assert len(crafted) < 200_000
+    tracemalloc.start()
+    for is_state in (False, True):
+        with pytest.raises(JournalError, match="longer than"):
+            unpacked(crafted, is_state=is_state)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100_000_000
+    assert unpacked(packed("0," * 1_000_000), is_state=True)
 
 
 @pytest.mark.parametrize("body", [b"", b"hello", packed("whole")[:-1], packed("whole")[:-1] + b"x"])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import socketserver
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -13,6 +16,7 @@ import pytest
 
 from headgate.core.errors import EngineError, InputError
 from headgate.core.types import Instances, Observation, Sample
+from headgate.local.machine import LOOPBACK
 from headgate.runtime.loop import MetricCollector
 from headgate.runtime.prometheus import Prometheus
 from headgate.simulation.engine import SimulatedEngine
@@ -79,6 +83,51 @@ def test_a_prometheus_that_is_away_costs_the_reading_and_no_more() -> None:
 def test_an_invalid_answer_is_reported(body: bytes, message: str) -> None:
     with HttpReceiver(lambda *_: (200, body)) as server, pytest.raises(EngineError, match=message):
         Prometheus("x", url=server.url)("job")
+
+
+@contextmanager
+def answering(*answers: bytes) -> Iterator[str]:
+    """The URL of a server that sends these bytes, one after the other."""
+    waiting = list(answers)
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(10_000)
+            self.request.sendall(waiting.pop(0))
+
+    with socketserver.TCPServer((LOOPBACK, 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        yield f"http://{LOOPBACK}:{server.server_address[1]}"
+        server.shutdown()
+
+
+def test_a_redirect_is_not_followed_because_the_token_would_go_along(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("secret")
+    with HttpReceiver(lambda *_: (200, vector(1.0))) as other:
+        redirect = f"HTTP/1.1 302 Found\r\nLocation: {other.url}/\r\nContent-Length: 0\r\n\r\n"
+        with answering(redirect.encode()) as url, pytest.raises(EngineError, match=f"redirects to {other.url}"):
+            Prometheus("x", url=url, token_file=tmp_path / "token")("job")
+        assert not other.received
+
+
+@pytest.mark.parametrize("garbled", [b"no HTTP at all\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{"])
+def test_a_garbled_answer_costs_one_query_and_none_after_it(garbled: bytes) -> None:
+    clock, body = FakeClock(), vector(1.0)
+    right = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    with answering(garbled, right) as url:
+        source = Prometheus("x", url=url, now=clock.now)
+        with pytest.raises(EngineError):
+            source("job")
+        clock.advance(5.0)
+        with suppress(EngineError):
+            source("job")
+
+        def is_right() -> bool:
+            with suppress(EngineError):
+                return source("job") == [1.0]
+            return False
+
+        until(is_right)
 
 
 @pytest.mark.parametrize(

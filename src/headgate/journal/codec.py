@@ -281,11 +281,23 @@ def packed(text: str) -> bytes:
     return packer.compress(text.encode("ascii")) + packer.flush()
 
 
-def unpacked(body: bytes) -> str:
+MOST_TIMES = 150
+"""Entries are at most this many times as long as what they are packed into: a small file must not fill the memory."""
+LEAST_ALLOWED = 10_000
+"""Short entries may be packed better."""
+LONGEST_STATE = 32_000_000
+"""Learned state may be thousands of equal numbers; it is read one at a time."""
+
+
+def unpacked(body: bytes, *, is_state: bool = False) -> str:
     """What :func:`packed` was given."""
     unpacker = zlib.decompressobj(zdict=_DICTIONARY)
+    allowed = LONGEST_STATE if is_state else LEAST_ALLOWED + MOST_TIMES * len(body)
     try:
-        text = unpacker.decompress(body) + unpacker.flush()
+        text = unpacker.decompress(body, allowed)
+        if unpacker.unconsumed_tail:
+            raise JournalError(f"an entry cannot be unpacked: it is longer than {allowed} characters.")
+        text += unpacker.flush()
     except (zlib.error, TypeError) as error:
         raise JournalError(f"an entry cannot be unpacked: {error}.") from error
     if not unpacker.eof:

@@ -87,12 +87,12 @@ class JournalReader(ABC):
 
     def load_state(self, key: str) -> Mapping[str, JSON] | None:
         query = select(database.states.c.body).where(database.states.c.key == key)
-        return next((self.decoded(dict, row.body) for row in self.rows(query)), None)
+        return next((self.decoded(dict, row.body, is_state=True) for row in self.rows(query)), None)
 
     def load_states(self, keys: Collection[str]) -> dict[str, Mapping[str, JSON]]:
         """The states of some keys, read at once; keys without one are left out."""
         query = select(database.states.c.key, database.states.c.body).where(database.states.c.key.in_(keys))
-        return {row.key: self.decoded(dict, row.body) for row in self.rows(query)}
+        return {row.key: self.decoded(dict, row.body, is_state=True) for row in self.rows(query)}
 
     def state_keys(self) -> list[str]:
         """The keys that there is state under, the one saved last at the end."""
@@ -131,11 +131,11 @@ class JournalReader(ABC):
     def _numbered(self, row: Row[Any]) -> tuple[int, Run]:
         return row.number, self.decoded(codec.run_from_dict, row.body)
 
-    def decoded(self, decode: Callable[[Mapping[str, JSON]], T], body: bytes) -> T:
+    def decoded(self, decode: Callable[[Mapping[str, JSON]], T], body: bytes, *, is_state: bool = False) -> T:
         """What an entry says; ``JournalError`` where it is damaged."""
         try:
-            return decode(codec.from_json(unpacked(body)))
-        except (JournalError, KeyError, TypeError, ValueError, AttributeError) as error:
+            return decode(codec.from_json(unpacked(body, is_state=is_state)))
+        except (JournalError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             cause = str(error).rstrip(".")
             raise JournalError(f"journal {self.place} has a damaged entry of {len(body)} bytes: {cause}.") from error
 

@@ -17,11 +17,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from headgate.core.errors import EngineError, InputError, cause_of
 from headgate.core.units import parse_duration_s
@@ -58,8 +59,8 @@ class _State:
         with self._lock:
             running = self._running.get(operator)
             if running is not None and running.done():
-                self._answers[operator] = running.result()
                 del self._running[operator]
+                self._answers[operator] = running.result()
                 running = None
             if running is None and now() - self._queried_s.get(operator, -math.inf) >= every_s:
                 running = self._running[operator] = _threads().submit(ask, operator)
@@ -130,20 +131,32 @@ class Prometheus:
                 headers["Authorization"] = f"Bearer {Path(self.token_file).read_text(encoding='utf-8').strip()}"
             address = f"{self.url.rstrip('/')}/api/v1/query?{urlencode({'query': query})}"
             request = Request(address, headers=headers)
-            with urlopen(request, timeout=parse_duration_s(self.timeout)) as answer:
+            with _OPENER.open(request, timeout=parse_duration_s(self.timeout)) as answer:
                 body = answer.read(LONGEST_ANSWER + 1)
         except HTTPError as error:
             with error:
+                if (elsewhere := error.headers.get("Location")) is not None:
+                    raise EngineError(f"what answers at {self.url} redirects to {elsewhere}; give that url.") from error
                 raise EngineError(f"Prometheus refused {query!r}: {_reason(error.read(LONGEST_ANSWER))}") from error
-        except (OSError, URLError) as error:
+        except (OSError, URLError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise EngineError(f"Prometheus at {self.url} cannot be queried: {cause_of(reason)}.") from error
         if len(body) > LONGEST_ANSWER:
             raise EngineError(f"Prometheus answered {query!r} with more than {LONGEST_ANSWER} bytes; query for less.")
         try:
             return json.loads(body)["data"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise EngineError(f"what answers at {self.url} is not Prometheus: {body[:60]!r}.") from error
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """Follows no redirect: the token would go to whatever address it names."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPENER = build_opener(_NoRedirects)
 
 
 @cache
@@ -153,14 +166,14 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _values(data: Any) -> list[float] | None:
-    """Return the numbers of an answer without NaN, or ``None`` if there are none."""
+    """Return the finite numbers of an answer, or ``None`` if there are none."""
     try:
         found = [data["result"]] if data["resultType"] == "scalar" else [series["value"] for series in data["result"]]
         numbers = [float(value) for _, value in found]
     except (KeyError, TypeError, ValueError) as error:
         message = "Prometheus gave an answer that is not a number; query for a scalar or an instant vector."
         raise EngineError(message) from error
-    return [number for number in numbers if not math.isnan(number)] or None
+    return [number for number in numbers if math.isfinite(number)] or None
 
 
 def _reason(body: bytes) -> str:
