@@ -216,7 +216,7 @@ def test_progress_is_reported_by_the_clock_also_where_decisions_are_few(
 ) -> None:
     monkeypatch.setattr("headgate.runtime.simulate.REPORT_EVERY_S", every_s)
     shares: list[float] = []
-    run(seconds=25.0, progress=shares.append)
+    run("hpa", seconds=25.0, progress=shares.append)
     assert len(shares) == times
 
 

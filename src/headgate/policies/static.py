@@ -33,6 +33,10 @@ class Static(PolicyBase[StaticSettings]):
     summary = "One size for ever; the baseline."
     Settings = StaticSettings
 
+    def keeps(self, size: int) -> bool:
+        # A policy that extends this one may decide otherwise.
+        return type(self).decide is Static.decide and self.settings.instances in (None, size)
+
     def decide(self, now: Instant, window: Window) -> Proposal:
         targets = {}
         for operator in window.operators:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from headgate._version import __version__
 from headgate.core.course import paid_from
@@ -54,6 +54,8 @@ MOST_OBSERVATIONS = 250_000
 """Two weeks of the usual interval: of longer runs, plots and series have fewer points."""
 MOST_FIXED = 20
 """At most this many fixed sizes are simulated first."""
+UNOBSERVED_STEPS = 1000
+"""Steps between two reports of the progress of a run that is not observed."""
 REPORT_EVERY_S = 0.1
 """How often, in real time, a run reports its progress."""
 Progress: TypeAlias = Callable[[float], None]
@@ -149,10 +151,16 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
             f"start {start} is not allowed; it must lie between min {objective.min_instances} "
             f"and max {objective.max_instances}."
         )
-    kernel = _kernel(
-        workload, service_rate_per_s, model, objective, ready=start, work=work, readings=readings, seed=seed
-    )
-    engine = SimulatedEngine(kernel, startup_s=startup_s, startup_spread=startup_spread, drain_s=drain_s, seed=seed)
+
+    def new_engine() -> tuple[QueueNetwork | MicroBatchJob, SimulatedEngine]:
+        kernel = _kernel(
+            workload, service_rate_per_s, model, objective, ready=start, work=work, readings=readings, seed=seed
+        )
+        return kernel, SimulatedEngine(
+            kernel, startup_s=startup_s, startup_spread=startup_spread, drain_s=drain_s, seed=seed
+        )
+
+    kernel, engine = new_engine()
     # The same arguments must give the same run, so an earlier run in the journal does not count.
     spec = LoopSpec(
         objective=objective,
@@ -195,17 +203,25 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
         "seed": seed,
         "mode": str(loop.mode),
     }
+    others = (shadows or None, metrics or None, constraints, state, journal, objective.cost)
+    if chosen.keeps(start) and loop.mode is Mode.ACT and all(other is None for other in others):
+
+        def observed() -> RunRecord:
+            again, same_engine = RunRecord(objective, most=MOST_OBSERVATIONS), new_engine()[1]
+            same_loop = open_loop(spec, same_engine, same_engine, engine_name=engine.name).loop
+            _observe_run(same_loop, same_engine, again, interval_s, seconds, None)
+            return again
+
+        quiet = _UnobservedRecord(objective, observed)
+        _advance(kernel, interval_s, seconds, progress)
+        quiet.truth = dataclasses.replace(kernel.course("job"), sizes=engine.sizes("job"))
+        return SimulationResult(run, quiet, loop.policy.snapshot())
     record, differences = RunRecord(objective, most=MOST_OBSERVATIONS), Differences()
     if shadows:
         loop.shadow_watchers.append(differences)
-    loop.watchers.append(record)
     try:
         loop.note("started", f"policy {chosen.name} on {workload.describe()}, every {interval_s:g} s")
-        _run(loop, engine, interval_s, seconds, progress)
-        # The end is observed, but nothing is decided there: it could have no effect.
-        loop.history.observe(engine.observe())
-        final = loop.history.observations[-1]
-        record(final, None)
+        final = _observe_run(loop, engine, record, interval_s, seconds, progress)
         record.truth = dataclasses.replace(kernel.course("job"), sizes=engine.sizes("job"))
         loop.journal_observation(final)
         loop.save_state()
@@ -285,11 +301,64 @@ def usual_interval_s(seconds: float) -> float:
     )
 
 
+class _UnobservedRecord(RunRecord):
+    """The record of a run whose policy keeps its size, whatever it reads.
+
+    Its readings are made by a run that observes, and only for those who look at them.
+    """
+
+    def __init__(self, objective: Objective, observed: Callable[[], RunRecord]) -> None:
+        super().__init__(objective, most=MOST_OBSERVATIONS)
+        self._observed = observed
+        del self.observations
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "observations":
+            raise AttributeError(name)
+        vars(self).update({**vars(self._observed()), "truth": self.truth})
+        return self.observations
+
+
+def _advance(
+    kernel: QueueNetwork | MicroBatchJob, interval_s: float, seconds: float, progress: Progress | None
+) -> None:
+    """Let time pass by the steps of a run that observes."""
+    times_s = [cycle * interval_s for cycle in range(_cycles(interval_s, seconds))] + [seconds]
+    for done in range(0, len(times_s), UNOBSERVED_STEPS):
+        if progress is not None:
+            progress(done / len(times_s))
+        kernel.advance_through(times_s[done : done + UNOBSERVED_STEPS])
+    if progress is not None:
+        progress(1.0)
+
+
+def _cycles(interval_s: float, seconds: float) -> int:
+    # Rounded, because 1.1 / 0.1 is a little more than 11.
+    return math.ceil(round(seconds / interval_s, 9))
+
+
+def _observe_run(
+    loop: ControlLoop,
+    engine: SimulatedEngine,
+    record: RunRecord,
+    interval_s: float,
+    seconds: float,
+    progress: Progress | None,
+) -> Observation:
+    """Run a loop to the end, and return the last observation."""
+    loop.watchers.append(record)
+    _run(loop, engine, interval_s, seconds, progress)
+    # The end is observed, but nothing is decided there: it could have no effect.
+    loop.history.observe(engine.observe())
+    final = loop.history.observations[-1]
+    record(final, None)
+    return final
+
+
 def _run(
     loop: ControlLoop, engine: SimulatedEngine, interval_s: float, seconds: float, progress: Progress | None
 ) -> None:
-    # Rounded, because 1.1 / 0.1 is a little more than 11.
-    cycles = math.ceil(round(seconds / interval_s, 9))
+    cycles = _cycles(interval_s, seconds)
     reported_s = -math.inf
     for cycle in range(cycles):
         # By time and not by cycles: a hundredth of a long run, or one cycle with a long interval, may take minutes.

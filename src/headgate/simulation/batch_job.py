@@ -158,6 +158,11 @@ class MicroBatchJob:
                 break
         self._now_s = to_s
 
+    def advance_through(self, times_s: Sequence[Instant]) -> None:
+        """Advance to each of some rising times in turn; batches do not depend on the steps."""
+        if times_s:
+            self.advance(times_s[-1])
+
     def _start(self, at_s: Instant) -> None:
         """Start a batch with the waiting records, if there are any."""
         model, workload = self._model, self._workload

@@ -207,6 +207,47 @@ class Station:
             self._most_points = max(self._most_retained, self.arrivals.points * 3 // 2)
         return done
 
+    def stay_idle(self, times_s: Sequence[Instant], place: int) -> int:
+        """Serve up to each time from ``place`` on while the queue stays empty, and return the place of the first left.
+
+        A faster ``serve`` for the most frequent case: the stream is the workload, and goes on without a turn.
+        """
+        workload, arrivals, capacity = self._workload, self.arrivals, self.ready * self.service_rate_per_s
+        piece = arrivals.last_piece
+        if self.backlog or piece is None:
+            return place
+        from_s = arrivals.until_s
+        turn_s = workload.next_turn_s(from_s)
+        end_rate = workload.rate_per_s(math.nextafter(turn_s, from_s)) if turn_s < math.inf else 0.0
+        count, processed, at_once, available_s = arrivals.count, self.processed, self._at_once, self.available_s
+        last_s = arrivals.continues_until_s
+        while place < len(times_s):
+            to_s = times_s[place]
+            if to_s <= from_s or to_s > turn_s or workload.next_turn_s(from_s) != turn_s:
+                break
+            rate = workload.rate_per_s(from_s)
+            last_rate = workload.rate_per_s(math.nextafter(to_s, from_s))
+            if rate >= capacity or last_rate > capacity:
+                break
+            if rate == (end_rate if turn_s < math.inf else last_rate):
+                if piece.share or piece.constant_per_s != rate:
+                    break
+                records = rate * (to_s - from_s)
+            else:
+                if piece.share != 1 or piece.constant_per_s or to_s > last_s:
+                    break
+                records = workload.arrivals(from_s, to_s)
+            count += records
+            processed += records
+            at_once += records
+            available_s += self.ready * (to_s - from_s)
+            from_s = to_s
+            place += 1
+        if from_s > arrivals.until_s:
+            arrivals.extend_last(from_s, count)
+            self.processed, self._at_once, self.available_s = processed, at_once, available_s
+        return place
+
     def _settle(self, until_s: Instant) -> None:
         """Settle the time until a moment, and forget arrivals before the oldest record that waited then."""
         count = bisect_left(self._busy, until_s, key=_until_s)

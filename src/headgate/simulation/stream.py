@@ -128,16 +128,27 @@ class Arrivals:
         self.until_s = piece.until_s
         return records
 
+    @property
+    def last_piece(self) -> Piece | None:
+        return self._pieces[-1] if self._pieces else None
+
+    def extend_last(self, until_s: Instant, count: float) -> None:
+        """Let the last piece go on until a time, by which so many records have arrived in all."""
+        self._pieces[-1] = self._pieces[-1]._replace(until_s=until_s)
+        self.count, self.until_s = count, until_s
+
     def _continues(self, piece: Piece) -> bool:
         last = self._pieces[-1]
         if last.share != piece.share or last.constant_per_s != piece.constant_per_s:
             return False
-        if not piece.share:
-            return True
-        # A multiple of the workload continues a piece only until the workload turns.
+        return not piece.share or self.continues_until_s >= piece.until_s
+
+    @property
+    def continues_until_s(self) -> Instant:
+        """Until when a multiple of the workload continues the last piece: until the workload turns."""
         if self._turn_s is None:
             self._turn_s = self._workload.next_turn_s(self._from_s[-1])
-        return self._turn_s >= piece.until_s
+        return self._turn_s
 
     def middle_s(self) -> Instant:
         """Return when the middle piece began."""

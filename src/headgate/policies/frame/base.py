@@ -187,6 +187,10 @@ class PolicyBase(ABC, Generic[S]):
     @abstractmethod
     def decide(self, now: Instant, window: Window) -> Proposal: ...
 
+    def keeps(self, size: int) -> bool:
+        """Return whether it keeps this size whatever it reads, so that a simulation needs no readings."""
+        return False
+
     def guarded(self, guards: tuple[Guard, ...]) -> tuple[Guard, ...]:
         """Return the guards around this policy; a policy with guards of its own inserts them here."""
         return guards
