@@ -60,7 +60,13 @@ def manifests() -> dict[str, dict[str, Any]]:
 
 CHOICES = {
     "defaults": values(),
-    "elsewhere": values(replicas=3, persistence__enabled=False, envFromSecret="store", networkPolicy__enabled=False),
+    "elsewhere": values(
+        replicas=3,
+        config__store="postgresql://headgate@db/headgate",
+        persistence__enabled=False,
+        envFromSecret="store",
+        networkPolicy__enabled=False,
+    ),
     "tls": values(tls__secretName="cert", image__tag="1.2.3", persistence__storageClass="fast"),
 }
 
@@ -89,7 +95,7 @@ def test_the_schema_would_find_a_mistake() -> None:
 def without_labels(document: Any) -> Any:
     """A document without what says which release it belongs to, and with what goes without saying left out."""
     if isinstance(document, dict):
-        ours = ("app.kubernetes.io/instance", "app.kubernetes.io/version")
+        ours = ("app.kubernetes.io/instance", "app.kubernetes.io/version", "annotations")
         return {
             key: without_labels(value)
             for key, value in document.items()
@@ -145,6 +151,27 @@ def test_the_values_fit_their_schema_and_mistakes_do_not() -> None:
         assert list(validator.iter_errors({**values(), **wrong}))
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{}, {"persistence__enabled": False}, {"config__store": "postgresql://db/headgate"}],
+    ids=["as it is", "a store of each", "a volume that only one can have"],
+)
+def test_several_replicas_need_a_store_that_they_share(wrong: dict[str, Any]) -> None:
+    validator = Draft7Validator(json.loads((CHART / "values.schema.json").read_text(encoding="utf-8")))
+    assert list(validator.iter_errors(values(replicas=2, **wrong)))
+    assert not list(validator.iter_errors(values(replicas=1, **wrong)))
+
+
+def test_the_volume_with_the_tokens_outlives_the_release() -> None:
+    annotations = rendered(values())["PersistentVolumeClaim"]["metadata"]["annotations"]
+    assert annotations == {"helm.sh/resource-policy": "keep"}
+
+
+def test_a_service_that_stands_by_is_taken_for_started() -> None:
+    container = rendered(CHOICES["elsewhere"])["Deployment"]["spec"]["template"]["spec"]["containers"][0]
+    assert container["startupProbe"]["httpGet"]["path"] == "/healthz"
+
+
 def test_the_service_takes_the_files_that_are_shipped(tmp_path: Path) -> None:
     texts = [
         (DEPLOY / "headgate.yaml").read_text(encoding="utf-8"),
@@ -167,7 +194,8 @@ def test_the_versions_are_those_of_the_package() -> None:
 
 
 def test_the_notes_are_rendered(tmp_path: Path) -> None:
-    context = {"Values": values(), "Release": {"Name": "headgate"}}
+    context = {"Values": values(), "Release": {"Name": "headgate", "Namespace": "streams"}}
     notes = render((CHART / "templates" / "NOTES.txt").read_text(encoding="utf-8"), context)
     assert "http://headgate:8420" in notes
+    assert "kubectl exec -n streams deploy/headgate" in notes
     assert "{{" not in notes

@@ -10,9 +10,9 @@ import pytest
 
 from headgate.client import Client
 from headgate.core.errors import InputError, ServiceAwayError
-from headgate.service.config.model import Tls
-from headgate.service.serving import ApiServer
-from tests.service.services import served
+from headgate.service.config.model import ServiceConfig, Tls
+from headgate.service.serving import ApiServer, serving
+from tests.service.services import CLICKS, served
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +86,12 @@ def test_it_ends_although_somebody_listens() -> None:
         assert next(entries)
         here.service.hub.close()
         assert all(kind in ("decision", "event") for kind, _ in entries), "until it ends"
+
+
+def test_two_services_cannot_use_one_sqlite_store(tmp_path: Path) -> None:
+    config = ServiceConfig((CLICKS,), f"sqlite:///{tmp_path}/service.db", port=0)
+    message = "is used by another service; several can share a store in PostgreSQL only"
+    with serving(config), pytest.raises(InputError, match=message), serving(config):
+        pass
+    with serving(config):
+        pass

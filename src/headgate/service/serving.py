@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headgate")
 START_WITHIN_S = 10.0
 OPEN_FILES = 8192
+SQLITE_FILE = "sqlite:///"
 BY = "file"
 """The author of changes from the file in the audit log."""
 
@@ -261,15 +263,38 @@ def serving(config: ServiceConfig) -> Iterator[str]:
     _allow_open_files()
     # Before the store is touched: if the port is taken, the same service may be running already.
     listener = bind_socket(config.host, config.port)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(_only_user(config.store))
+            service = service_of(config, open_store(config.store, retention=config.retention))
+        except BaseException:
+            listener.close()
+            raise
+        service.scheduler.chores.append(ConfigWatch(service))
+        served = ApiServer(make_api(service), config.port, config.host, config.tls, listener)
+        # The server ends last: it waits for the listeners to events, which the service disconnects.
+        with served as server, service, service.figures.sent():
+            service.run()
+            yield server.url
+
+
+@contextmanager
+def _only_user(store: str) -> Iterator[None]:
+    """Hold the lock of a SQLite store, which ends with the process: two services on it would both decide."""
+    if not store.startswith(SQLITE_FILE):
+        yield
+        return
+    path = Path(f"{store.removeprefix(SQLITE_FILE)}.lock")
     try:
-        store = open_store(config.store, retention=config.retention)
-        service = service_of(config, store)
-    except BaseException:
-        listener.close()
-        raise
-    service.scheduler.chores.append(ConfigWatch(service))
-    served = ApiServer(make_api(service), config.port, config.host, config.tls, listener)
-    # The server ends last: it waits for the listeners to events, which the service disconnects.
-    with served as server, service, service.figures.sent():
-        service.run()
-        yield server.url
+        lock = path.open("a")
+    except OSError:
+        yield  # The store cannot be opened either, which says why.
+        return
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(
+                f"store {store} is used by another service; several can share a store in PostgreSQL only."
+            ) from error
+        yield
