@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import sys
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -106,11 +106,11 @@ def send_all(here: Served, examples: int) -> Counter[int]:
 @pytest.mark.parametrize(
     "examples", [300, pytest.param(100_000, marks=[pytest.mark.soak, pytest.mark.timeout(7200)])], ids=["short", "long"]
 )
-def test_no_report_makes_the_service_fail(examples: int, record_property: Callable[[str, object], None]) -> None:
+def test_no_report_makes_the_service_fail(examples: int) -> None:
     other = replace(CLICKS, name="others")
     with served(CLICKS, other, access=AccessRules(requests_per_s=1_000_000)) as here:
         statuses = send_all(here, examples)
-        record_property("answers", dict(statuses))
+        sys.stdout.write(f"{dict(statuses)}\n")
         assert statuses[200] > examples / 100
         here.clock.advance(60.0)
         good: dict[str, Any] = {"agent": "another", "sample": SAMPLE}

@@ -34,7 +34,7 @@ FEWEST_CONNECTIONS = 16
 MOST_CLOSING = 16
 """Connections that were shut down and are not closed yet; with so many, no other is accepted for the moment."""
 CLOSES_WITHIN_S = 1.0
-ACCEPTED_AT_ONCE = 64
+ACCEPTED_AT_ONCE = 16
 """Connections accepted before others are served."""
 HEAD_WITHIN_S = 10.0
 BODY_WITHIN_S = 30.0
