@@ -70,6 +70,9 @@ def test_a_decision_tells_the_three_values_and_why_the_action_won() -> None:
         (35, (100, 100, 80), "falling", 3, 4),
         (5, (100, 100, 80), "falling", 4, 3),
         (5, (100, 100, 100.4), "rising", 1, 4),
+        # Nearer than the granularity, though a whole number lies in between.
+        (5, (100, 100, 99.9), "rising", 1, 4),
+        (5, (100, 100, 98.9), "falling", 4, 3),
     ],
 )
 def test_each_region_leads_to_the_action_that_is_preferred_there(

@@ -63,3 +63,12 @@ def test_a_scenario_gives_the_same_rows_again_and_its_plots() -> None:
     ]  # fmt: skip
     assert len(first.plots) == 8
     assert any("ours" in note for note in first.notes)
+
+
+def test_tuning_takes_the_fewest_violations_that_cost_no_more_than_the_bound() -> None:
+    def figures(violations_pct: float, executors: float) -> list[azimi.SeededFigures]:
+        return [azimi.SeededFigures(violations_pct, 0.0, executors)]
+
+    tried = {"cheap": figures(20.0, 9.0), "good": figures(5.0, 12.0), "dear": figures(0.0, 20.0)}
+    assert azimi.tuned_for(tried, 12.0) == "good"
+    assert azimi.tuned_for(tried, 8.0) == "cheap"

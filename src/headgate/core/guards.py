@@ -107,7 +107,8 @@ class Strategy(EachOperator):
 
     - static: always ``granularity``
     - linear: 1, 2, 4, 6, 8 … times ``granularity`` for changes in a row that go the same way
-    - queue-aware: adds one per waiting batch, at least ``granularity``; removes ``granularity``
+    - queue-aware: adds one per waiting batch, at least ``granularity``; removes ``granularity``. azimi calls its growth
+      exponential, like TCP's slow start, and prints no formula; this is linear in the scheduling delay.
     """
 
     name: ClassVar[str] = "strategy"

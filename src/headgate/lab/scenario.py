@@ -49,6 +49,11 @@ FORMAT_VERSION = 1
 ENTRY_POINTS = "headgate.scenarios"
 
 
+def part_of(progress: Progress, done: float, weight: float) -> Progress:
+    """Return the progress of a part of the work, which begins when a share of the whole is done."""
+    return lambda share: progress(done + weight * share)
+
+
 def mark_begin(progress: Progress, share: float) -> None:
     """Report that the work starts only now, after its preparation, with a share of it done by an earlier run.
 

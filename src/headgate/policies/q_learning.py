@@ -177,9 +177,9 @@ class QLearning(OperatorPolicy[QLearningSettings]):
         rate_per_s = _mean(reading.input_rate_per_s for reading in recent)
         before_per_s = _mean(reading.input_rate_per_s for reading in readings if reading.at_s < now - width_s)
         if rate_per_s is not None and before_per_s is not None:
-            granule = self.settings.incoming_message_granularity
-            level, before = rate_per_s // granule, before_per_s // granule
-            agent.rising = bool(level > before) if level != before else agent.rising
+            grown_per_s = rate_per_s - before_per_s
+            if abs(grown_per_s) >= self.settings.incoming_message_granularity:
+                agent.rising = grown_per_s > 0
         region = Region.of(latency_s / self.grid.target_s, rising=agent.rising)
         state = agent.table.state(latency_s, rising=agent.rising)
         return ObservedState(state, region, latency_s, rate_per_s if newest.input_rate_per_s is not None else None)

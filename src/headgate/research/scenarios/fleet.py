@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 
 import numpy as np
@@ -14,7 +13,7 @@ from headgate.core.arbiter import Arbiter, Arbitration, Pace
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.quotas import Demand, Grant, OperatorKey, Quota, QuotaGroup
 from headgate.core.types import JSON, Decision, Instant
-from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
+from headgate.lab.scenario import Progress, ScenarioOutcome, part_of, scenario
 from headgate.policies.frame.base import Context
 from headgate.render.plots import Plot, axes, line
 from headgate.runtime.arbitration import Arbitrated
@@ -214,10 +213,7 @@ def run_small(progress: Progress) -> ScenarioOutcome:
 
 
 def run_variants(fleet: FleetPlan, progress: Progress) -> ScenarioOutcome:
-    def part(number: int, share: float) -> None:
-        progress((number + share) / 4)
-
-    free = run_fleet(fleet, None, partial(part, 0))
+    free = run_fleet(fleet, None, part_of(progress, 0, 1 / 4))
     cluster = round(CLUSTER_SHARE * free.most_instances)
     pace = pace_of(fleet)
     limited: Sequence[tuple[str, Arbitration]] = (
@@ -227,7 +223,7 @@ def run_variants(fleet: FleetPlan, progress: Progress) -> ScenarioOutcome:
     )
     runs = {"without limits": free}
     for number, (name, arbitration) in enumerate(limited, 1):
-        runs[name] = run_fleet(fleet, arbitration, partial(part, number))
+        runs[name] = run_fleet(fleet, arbitration, part_of(progress, number / 4, 1 / 4))
     progress(1.0)
     rows = [row for name, run in runs.items() for row in _rows(name, run)]
     return ScenarioOutcome(rows, NOTES, [_plot(runs, cluster)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from headgate.core.types import JSON
 from headgate.forecast.arma_fit import select_order
-from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
+from headgate.lab.scenario import Progress, ScenarioOutcome, part_of, scenario
 from headgate.policies.capacity.mst import MstSamples, select_model
 from headgate.render.plots import ALL_PCT, Plot, axes, error_bars, line
 from headgate.research.imai.applications import QUERIES, WEEK_MINUTES, load_shape
@@ -140,9 +139,7 @@ def compare_policies(progress: Progress, plan: EvaluationPlan, processes: int = 
     """Return a row per policy and way of training, averaged over all its runs."""
     rows = []
     for place, (training, trained_once) in enumerate((("once", True), ("each run", False))):
-        results = evaluate(
-            replace(plan, trained_once=trained_once), partial(_part_of, progress, place / 2, 1 / 2), processes
-        )
+        results = evaluate(replace(plan, trained_once=trained_once), part_of(progress, place / 2, 1 / 2), processes)
         rows += [
             {
                 "training": training,
@@ -158,10 +155,6 @@ def compare_policies(progress: Progress, plan: EvaluationPlan, processes: int = 
         "model that promises too much does so in all runs."
     )
     return ScenarioOutcome(rows, (*NOTES, note), _bars("policy", rows[: len(plan.policies)]))
-
-
-def _part_of(progress: Progress, done: float, weight: float, share: float) -> None:
-    progress(done + weight * share)
 
 
 @scenario(

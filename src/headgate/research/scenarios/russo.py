@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from headgate.core.types import JSON
-from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
+from headgate.lab.scenario import Progress, ScenarioOutcome, part_of, scenario
 from headgate.policies.planning.model import Weights
 from headgate.render.plots import Plot
 from headgate.research.russo.evaluation import PlannerCase, best_load, cost_curves, notes, row_of, run_all
@@ -128,15 +127,11 @@ def run_sensitivity(progress: Progress) -> ScenarioOutcome:
     rows: list[dict[str, JSON]] = []
     groups = (("Poisson", load, SENSITIVITY), ("none", replace(load, is_scattered=False), UNSCATTERED))
     for place, (scatter, chosen, contenders) in enumerate(groups):
-        tallies = run_all(contenders, partial(_half, progress, place), chosen)
+        tallies = run_all(contenders, part_of(progress, place / 2, 1 / 2), chosen)
         for contender, tally in zip(contenders, tallies, strict=True):
             violated_pct = round(100 * tally.violations / tally.slots, 2)
             rows.append({"scatter": scatter, **row_of(contender, tally), "violated_pct": violated_pct})
     return ScenarioOutcome(rows, notes(load))
-
-
-def _half(progress: Progress, place: int, share: float) -> None:
-    progress((place + share) / 2)
 
 
 DAG = {"is_forked": True}
