@@ -11,6 +11,7 @@ from headgate.rules.model import (
     Comparison,
     Constraint,
     Direction,
+    FiresOn,
     Forbidden,
     Readings,
     ReadingsKind,
@@ -78,9 +79,9 @@ def rules(draw: st.DrawFn) -> Rule:
     direction = draw(st.sampled_from(list(Direction)))
     limit = draw(LIMITS if direction is Direction.OUT else st.one_of(st.none(), LIMITS))
     found = draw(st.lists(triggers(), min_size=1, max_size=3))
-    return Rule(
-        draw(NAMES), draw(OPERATORS), direction, draw(FACTORS), tuple(found), limit, draw(TIMES_S), draw(TIMES_S)
-    )
+    fires_on = draw(st.sampled_from(FiresOn))
+    times_s = draw(TIMES_S), draw(TIMES_S)
+    return Rule(draw(NAMES), draw(OPERATORS), direction, draw(FACTORS), tuple(found), limit, *times_s, fires_on)
 
 
 SCHEDULES = st.builds(

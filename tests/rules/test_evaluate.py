@@ -82,6 +82,34 @@ def feed(job: Job, made: RulesPolicy, values: Sequence[float | None], every_s: f
 HIGH, LOW = 400.0, 5.0
 
 
+def test_on_a_level_a_rule_ratchets_and_on_an_edge_it_waits_until_its_condition_was_not_met() -> None:
+    """Alg. 4.2 of rouaux fires when a rule changes; a condition that stays met would reach the limit step by step."""
+    sizes = {}
+    for name, chosen in (("level", above_300(10, by=1)), ("edge", above_300(10, by=1).once_until_not_met())):
+        job = Job()
+        made = job.policy(policy(chosen))
+        for value in [HIGH] * 8 + [LOW] + [HIGH] * 4:
+            job.read(job.now + 10.0, value)
+            wanted = job.decide(made).instances
+            if wanted != job.sizes["job"]:
+                job.resize(wanted)
+        sizes[name] = job.sizes["job"]
+    assert sizes == {"level": 7, "edge": 3}
+
+
+def test_a_rule_on_an_edge_that_has_fired_explains_why_it_holds_also_after_a_restart() -> None:
+    job = Job()
+    rules = policy(above_300(10).once_until_not_met())
+    made = job.policy(rules)
+    assert feed(job, made, [HIGH, HIGH]) == [1, 3]
+    resumed = job.policy(rules)
+    resumed.restore(made.snapshot())
+    for each in (made, resumed):
+        target = each.decide(job.now, job.history).targets["job"]
+        assert (target.instances, target.code) == (1, "has-fired")
+        assert target.reason == "'above 300 by 2' has fired, and fires again after its conditions were not met"
+
+
 @pytest.mark.parametrize(
     ("kind", "values", "expected"),
     [

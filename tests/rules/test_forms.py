@@ -162,7 +162,7 @@ def test_a_stage_offers_only_what_may_follow() -> None:
     when = start.scale_in("job").by(1).when("backlog")
     assert words(when) == {"above", "below"}
     assert words(when.below(1)) == {"for_at_least"}
-    more = {"and_when", "with_no_scale_out_since", "with_no_scale_in_since"}
+    more = {"and_when", "with_no_scale_out_since", "with_no_scale_in_since", "once_until_not_met"}
     finished = when.below(1).for_at_least(seconds=5)
     assert words(finished) == more | {"on_average", "at_median", "tolerating", "over_instances"}
     assert words(finished.with_no_scale_in_since(seconds=5)) == more

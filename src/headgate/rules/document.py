@@ -41,6 +41,7 @@ from headgate.rules.model import (
     Comparison,
     Constraint,
     Direction,
+    FiresOn,
     Forbidden,
     Readings,
     Rule,
@@ -206,7 +207,6 @@ class RuleForm(Form[Rule]):
         "scaleout": "scale_out",
         "scalein": "scale_in",
         "step": "by",
-        "trigger": "when",
         "triggers": "when",
         "if": "when",
         "conditions": "when",
@@ -234,6 +234,10 @@ class RuleForm(Form[Rule]):
     )
     with_no_scale_out_since: Duration = key("Only if the operator was not scaled out for this long, such as 5m.", 0.0)
     with_no_scale_in_since: Duration = key("Only if the operator was not scaled in for this long, such as 5m.", 0.0)
+
+    trigger: Annotated[FiresOn, _choice(FiresOn)] = key(
+        "Fire as long as the conditions are met (level), or once until they have not been met (edge).", FiresOn.LEVEL
+    )
 
     @classmethod
     def mistakes_of_keys(cls, given: nodes.Mapping) -> Iterator[Mistake]:
@@ -264,6 +268,7 @@ class RuleForm(Form[Rule]):
             self.never_above if is_out else self.never_below,
             self.with_no_scale_out_since,
             self.with_no_scale_in_since,
+            self.trigger,
         )
         context.refuse_second(rule, self.node)
         return rule
@@ -393,6 +398,8 @@ def _rule(rule: Rule) -> dict[str, Any]:
         plain["with_no_scale_out_since"] = written_duration(rule.no_scale_out_since_s)
     if rule.no_scale_in_since_s:
         plain["with_no_scale_in_since"] = written_duration(rule.no_scale_in_since_s)
+    if rule.fires_on is not FiresOn.LEVEL:
+        plain["trigger"] = rule.fires_on.value
     return plain
 
 

@@ -270,12 +270,18 @@ class Evaluator:
             return np.zeros(0, dtype=np.intp)
         return np.flatnonzero(np.logical_and.reduceat(holding, self._starts))
 
+    def beyond(self) -> NDArray[np.intp]:
+        """Return the pairs all of whose triggers are beyond their thresholds, however briefly."""
+        if not self._triggers:
+            return np.zeros(0, dtype=np.intp)
+        beyond = np.where(self._is_all, ~np.isnan(self._since_s), self._beyond)
+        return np.flatnonzero(np.logical_and.reduceat(beyond, self._starts))
+
     def begun(self) -> dict[int, int]:
         """By operator, the first pair all of whose triggers are beyond their thresholds, however briefly."""
-        if not self._triggers:
+        pairs = self.beyond()
+        if not len(pairs):
             return {}
-        beyond = np.where(self._is_all, ~np.isnan(self._since_s), self._beyond)
-        pairs = np.flatnonzero(np.logical_and.reduceat(beyond, self._starts))
         operators, first = np.unique(self._row[self._starts[pairs]], return_index=True)
         return dict(zip(operators.tolist(), pairs[first].tolist(), strict=True))
 

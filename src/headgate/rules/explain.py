@@ -14,6 +14,7 @@ from headgate.rules.model import (
     Comparison,
     Constraint,
     Direction,
+    FiresOn,
     Forbidden,
     ReadingsKind,
     Rule,
@@ -60,7 +61,8 @@ def rule_in_words(rule: Rule) -> str:
         if wait_s
     ]
     when = " and ".join(condition(trigger) for trigger in rule.triggers)
-    return f"{rule.name}: {action}{limit}, when {when}{' and'.join(guards)}"
+    once = ", once until that is not so" if rule.fires_on is FiresOn.EDGE else ""
+    return f"{rule.name}: {action}{limit}, when {when}{' and'.join(guards)}{once}"
 
 
 def constraint_in_words(constraint: Constraint) -> str:

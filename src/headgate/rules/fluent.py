@@ -36,6 +36,7 @@ from headgate.rules.model import (
     Comparison,
     Constraint,
     Direction,
+    FiresOn,
     Forbidden,
     Readings,
     ReadingsKind,
@@ -211,6 +212,10 @@ class FinishedRule(_Stage):
         """Only if the operator was not scaled in for this long."""
         wait_s = _seconds(seconds, minutes, hours)
         return FinishedRule(self.draft.then(f"with_no_scale_in_since({wait_s:g} s)", no_scale_in_since_s=wait_s))
+
+    def once_until_not_met(self) -> FinishedRule:
+        """Fire once, and again only after the conditions have not been met (``trigger: edge``)."""
+        return FinishedRule(self.draft.then("once_until_not_met()", fires_on=FiresOn.EDGE))
 
     def build(self, metrics: tuple[str, ...] = ()) -> Rule:
         """The rule itself; ``metrics`` are names of your own metrics."""

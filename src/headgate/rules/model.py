@@ -234,6 +234,13 @@ def _unit_words(dimension: Dimension) -> str:
     return examples[dimension]
 
 
+class FiresOn(StrEnum):
+    """When a rule fires whose conditions are met."""
+
+    LEVEL = "level"
+    EDGE = "edge"
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """When all triggers hold, scale one operator, or each of them, in one direction."""
@@ -246,6 +253,8 @@ class Rule:
     limit: ScaleLimit | None = None
     no_scale_out_since_s: float = 0.0
     no_scale_in_since_s: float = 0.0
+    fires_on: FiresOn = FiresOn.LEVEL
+    """``level``: as long as the conditions are met; ``edge``: once, until they have not been met (rouaux Alg. 4.2)."""
 
     def __post_init__(self) -> None:
         require_name("rule name", self.name)

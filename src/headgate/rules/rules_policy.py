@@ -25,7 +25,7 @@ from headgate.rules.conflicts import make_wish, resolve
 from headgate.rules.constraints import constrained
 from headgate.rules.document import Known, read_policy
 from headgate.rules.evaluate import FRESH_FOR_S, Evaluator, Holding
-from headgate.rules.model import ALL_OPERATORS, Constraint, Named, Rule, RulePolicy
+from headgate.rules.model import ALL_OPERATORS, Constraint, FiresOn, Named, Rule, RulePolicy
 
 
 class RulesSettings(Settings):
@@ -72,14 +72,25 @@ class RulesPolicy(PolicyBase[RulesSettings]):
         self._explained_s = max(DEFAULT_RETENTION_S / 2, policy.longest_s)
         self.lookback_s = self._explained_s + DEFAULT_RETENTION_S / 2
         self._original: dict[str, int] = {}
+        self._fired: set[tuple[str, str]] = set()
+        """Rules and operators for which a rule on an edge has fired, and whose conditions have been met since."""
 
     def decide(self, now: Instant, window: Window) -> Proposal:
         evaluator = self._evaluator
         evaluator.update(window)
         holding = evaluator.holding(now)
         fired: dict[int, list[int]] = {}
+        repeated: dict[int, Rule] = {}
+        self._rearm(now)
         for pair in evaluator.fired(holding).tolist():
-            fired.setdefault(evaluator.pairs[pair][1], []).append(pair)
+            index = evaluator.pairs[pair][1]
+            name = self._name(pair)
+            if name in self._fired:
+                repeated[index] = self.policy.rules[evaluator.pairs[pair][0]]
+                continue
+            fired.setdefault(index, []).append(pair)
+            if self.policy.rules[evaluator.pairs[pair][0]].fires_on is FiresOn.EDGE:
+                self._fired.add(name)
         begun = evaluator.begun()
         targets = {}
         for index, operator in enumerate(self.topology.operators):
@@ -93,12 +104,29 @@ class RulesPolicy(PolicyBase[RulesSettings]):
                     for pair in fired[index]
                 ]
                 targets[operator] = explain.acting(*resolve(wishes), self._explained_s)
+            elif index in repeated:
+                reason = f"{repeated[index].name!r} has fired, and fires again after its conditions were not met"
+                targets[operator] = hold(instances, "has-fired", reason)
             elif index in begun and evaluator.is_fresh(index, now):
                 pair = self._of_pair(begun[index], holding)
                 targets[operator] = explain.waiting(*pair, instances, self._explained_s)
             else:
                 targets[operator] = self._idle(index, instances, now, window.sample(operator))
         return Proposal(targets)
+
+    def _rearm(self, now: Instant) -> None:
+        """Let rules fire again whose conditions a reading at the present size does not meet."""
+        if not self._fired:
+            return
+        beyond = set(self._evaluator.beyond().tolist())
+        for pair, (_, index) in enumerate(self._evaluator.pairs):
+            if pair not in beyond and self._evaluator.is_fresh(index, now):
+                self._fired.discard(self._name(pair))
+
+    def _name(self, pair: int) -> tuple[str, str]:
+        """Return the names of the rule and the operator of a pair."""
+        rule, operator = self._evaluator.pairs[pair]
+        return self.policy.rules[rule].name, self.topology.operators[operator]
 
     def _of_pair(self, pair: int, holding: NDArray[np.bool_]) -> tuple[Rule, list[Holding]]:
         return self.policy.rules[self._evaluator.pairs[pair][0]], self._evaluator.of_pair(pair, holding)
@@ -118,10 +146,12 @@ class RulesPolicy(PolicyBase[RulesSettings]):
 
     def _state(self) -> dict[str, JSON]:
         # The rest is recomputed from the window, so that changed rules see the same past.
-        return {"original": dict(self._original)}
+        fired = {"fired": [list(name) for name in sorted(self._fired)]} if self._fired else {}
+        return {"original": dict(self._original), **fired}
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
         self._original = {str(name): int(size) for name, size in state["original"].items()}
+        self._fired = {(str(rule), str(operator)) for rule, operator in state.get("fired", [])}
 
 
 @dataclass(frozen=True)
