@@ -49,7 +49,7 @@ def test_an_unchanged_program_is_scaled_while_it_runs(tmp_path: Path) -> None:
     assert "the program ended" in done.stdout
     assert "headgate: scaling clicks to latency p95 < 10s" in done.stderr
     with closing(SqliteJournal.read(tmp_path / "run.db")) as journal:
-        assert any(decision.targets["job"] > 1 for decision in journal.decisions(run=1)), "2 of work for each executor"
+        assert any(max(decision.targets.values()) > 1 for decision in journal.decisions(run=1))
         assert journal.events(run=1)[-1].kind in ("stopped", "engine-gone")
 
 

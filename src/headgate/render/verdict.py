@@ -18,6 +18,11 @@ from headgate.journal.findings import Standing, money, total_spent
 from headgate.runtime.summary import UNDECIDED, Summary, is_objective_met
 
 CAPPED, STARTING, UNDECIDED_CAUSE, HELD = "capped", "starting", "undecided", "held"
+_REMEDIES = {
+    "useful": "split the job's work into more partitions, as more instances would find nothing to do",
+    "affordable": "allow a higher cost",
+}
+"""What to do about guards that are not to be loosened."""
 NOTABLE = 0.05
 """A fixed size is recommended if it is cheaper by at least this share."""
 
@@ -80,6 +85,8 @@ class Limit:
     of_s: float
     """Seconds in violation, of all causes."""
     operator: str
+    size: int
+    """The largest size that it was violated at."""
 
 
 def verdict_on(
@@ -117,8 +124,8 @@ def verdict_on(
         _outcome(objective, is_met, missed, what, recommends=recommends),
         _cost(summary, standing, seconds),
         _fixed(objective, summary, fixed, best),
-        "" if is_met else _limit(limit, objective),
-        _advice(objective, is_met, cause, summary, best, fixed, journal, recommends=recommends),
+        "" if is_met else _limit(limit),
+        _advice(objective, is_met, limit, summary, best, fixed, journal, recommends=recommends),
         cause,
         None if best is None else best[0],
         tuple(met),
@@ -172,7 +179,7 @@ def _limit_of(
         if decision.role is not Role.SHADOW and operator in decision.verdicts
     ]
     seconds: dict[str, float] = defaultdict(float)
-    place, before = -1, None
+    place, before, largest = -1, None, 0
     for observation in observations:
         while place + 1 < len(acting) and acting[place + 1][0] < observation.at_s:
             place += 1
@@ -190,11 +197,12 @@ def _limit_of(
                 guards = [note.guard for note in stopped if note.before > note.after]
                 cause = f"guard:{guards[-1]}" if guards else HELD
             seconds[cause] += observation.at_s - before.at_s
+            largest = max(largest, size.planned)
         before = observation
     if not seconds:
         return None
     cause, longest_s = max(seconds.items(), key=lambda item: item[1])
-    return Limit(cause, longest_s, sum(seconds.values()), operator)
+    return Limit(cause, longest_s, sum(seconds.values()), operator, largest)
 
 
 # ------------------------------------------------------------------------------------------------------------ sentences
@@ -283,10 +291,10 @@ def _fixed(
     )
 
 
-def _limit(limit: Limit | None, objective: Objective) -> str:
+def _limit(limit: Limit | None) -> str:
     if limit is None:
         return ""
-    most = instances_in_words(objective.max_instances)
+    most = instances_in_words(limit.size)
     reasons = {
         CAPPED: f"the job had its maximum of {most}, which was not enough",
         STARTING: "requested instances were not ready yet",
@@ -300,7 +308,7 @@ def _limit(limit: Limit | None, objective: Objective) -> str:
 def _advice(
     objective: Objective,
     is_met: bool | None,
-    cause: str,
+    limit: Limit | None,
     summary: Summary | None,
     best: tuple[int, Summary] | None,
     fixed: FixedSizes | None,
@@ -316,7 +324,8 @@ def _advice(
             return f"What to do: this load hardly changes; a fixed size of {best[0]} is cheaper."
         return "What to do: compare the recommended sizes before acting." if recommends else "What to do: nothing."
     replay = f"headgate replay {journal}" if journal else "headgate replay"
-    most = instances_in_words(objective.max_instances)
+    cause = "" if limit is None else limit.cause
+    most = instances_in_words(limit.size if limit is not None and cause == CAPPED else objective.max_instances)
     guard = cause.partition(":")[2]
     if fixed is not None and fixed.summaries and best is None:
         more = f"allow more than {most}" if objective.cost is None else "allow a higher cost"
@@ -325,6 +334,8 @@ def _advice(
         advice = (
             f"raise the minimum, as {instances_in_words(best[0])} from the start are enough; or allow more than {most}"
         )
+    elif guard in _REMEDIES:
+        advice = _REMEDIES[guard]
     elif guard:
         advice = f"loosen the guard {guard}, or compare settings by {replay}"
     else:

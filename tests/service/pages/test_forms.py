@@ -64,7 +64,7 @@ def in_force(service: Served) -> tuple[JobChange, ...]:
 def test_the_page_has_every_form_for_who_may_operate(service: Served) -> None:
     answer = service.client().get("/jobs/clicks/change", headers=Browser(service).headers)
     assert answer.status_code == 200
-    assert {*re.findall(r'name="form" value="(\w+)"', answer.text)} == {*FORMS} - {"revert"}
+    assert {*re.findall(r'name="form" value="(\w+)"', answer.text)} == {*FORMS} - {"revert", "resume"}
 
 
 def test_every_form_is_tried_and_has_something_to_say_when_it_was_done() -> None:

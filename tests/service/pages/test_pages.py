@@ -284,3 +284,29 @@ def test_a_wrong_address_gives_browsers_a_page_and_programs_a_sentence(path: str
             sentence = service.client().get(path)
             assert sentence.headers["content-type"].startswith("text/plain")
             assert sentence.text.startswith(message)
+
+
+def at_its_limit(service: Served) -> None:
+    for step in range(8):
+        sample = {"operator": "only", "at_age_s": 0.0, "arrived": 500 * step, "done": 50 * step, "late": 400 * step}
+        sample |= {"backlog": 400 * step, "latency_s": 30.0, "utilization": 1.0, "input_rate_per_s": 50.0}
+        assert service.report("small", "only", sample=sample).status_code == 200
+        service.tick(10.0, "small")
+
+
+def test_a_job_at_its_limit_says_so_with_a_verdict_links_and_what_can_be_done_at_once() -> None:
+    links = {"Runbook": "https://wiki.example/small", "Spark UI": "http://spark.example:4040"}
+    objective = parse_objective("latency p95 < 10s").within(1, 1)
+    small = JobSpec("small", (OperatorSpec("only", 1, 1),), objective, policy="reactive", links=links)
+    with served(small) as service:
+        at_its_limit(service)
+        words = page(service, "/jobs/small").words
+        for text in ("capped at the maximum", "Objective not met: ", "5 % allowed", "allow more than 1 instance."):
+            assert text in words
+        assert "% late so far" in words, "an error budget of less than a day is no share of a day's budget"
+        assert {*links.values()} <= {*page(service, "/jobs/small").addresses}
+        assert "1 violated by the newest reading" in page(service, "/").words
+        may = service.client().get("/jobs/small", headers=HTML | signed_in(service, "operator")).text
+        assert "Pause…" in may
+        assert "Force a size…" in may
+        assert "Resume…" not in may, "nothing is paused"

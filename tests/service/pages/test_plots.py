@@ -11,11 +11,12 @@ from markupsafe import Markup
 from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import Decision, GuardNote, Instances, Observation, Sample, Verdict
-from headgate.render.story import story_of
+from headgate.render.story import RowKind, story_of
 from headgate.service.pages.plots.axes import TimeAxis, ValueAxis
-from headgate.service.pages.plots.course import panels
+from headgate.service.pages.plots.course import longest_path_s, panels
 from headgate.service.pages.plots.graph import Node, graph
-from headgate.service.pages.plots.panel import Band, Level, Line, Mark, Panel, meter, sparkline, times
+from headgate.service.pages.plots.panel import MARKS, Band, Level, Line, Mark, Panel, meter, sparkline, times
+from headgate.service.pages.views.job_page import SIGNS
 
 NOW_S = 1000.0
 TIME = TimeAxis(NOW_S, 300.0, 20.0)
@@ -163,3 +164,22 @@ def test_small_plots_are_well_formed_and_say_what_they_are() -> None:
     assert drawn(sparkline(TIME, "load", "rate", []))[0].get("aria-label") == "load: nothing is known yet."
     assert drawn(meter(1.7, "all", "good"))[1].get("width") == "100%"
     assert drawn(meter(-0.2, "none", "bad"))[1].get("width") == "0%"
+
+
+def test_every_kind_of_decision_has_a_mark_and_a_sign_of_its_own() -> None:
+    drawn_kinds = [
+        kind for kind in RowKind if kind not in (RowKind.HOLD, RowKind.EVENT, RowKind.WARNING, RowKind.FAILED)
+    ]
+    assert {str(kind) for kind in drawn_kinds} == MARKS.keys()
+    assert len(set(MARKS.values())) == len(MARKS)
+    assert {str(kind) for kind in RowKind if kind is not RowKind.HOLD} == SIGNS.keys()
+
+
+def test_the_latency_from_end_to_end_is_the_sum_along_the_longest_path() -> None:
+    topology = Topology(
+        ("parse", "fast", "slow", "join"), (("parse", "fast"), ("parse", "slow"), ("fast", "join"), ("slow", "join"))
+    )
+    waits_s = {"parse": 1.0, "fast": 2.0, "slow": 5.0, "join": 0.5}
+    seen = Observation(0.0, {name: Sample(name, 0.0, latency_s=wait_s) for name, wait_s in waits_s.items()}, {})
+    assert longest_path_s(topology, seen) == 6.5
+    assert longest_path_s(topology, Observation(0.0, {"parse": Sample("parse", 0.0, latency_s=1.0)}, {})) is None

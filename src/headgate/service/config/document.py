@@ -253,6 +253,12 @@ class OperatorForm(Form[OperatorSpec]):
         return OperatorSpec(self.node.name, fewest, most, *costs, self.objective, self.starts)
 
 
+def _web_address(text: str) -> str:
+    if not text.startswith(("https://", "http://")):
+        raise InputError(f"found {text!r}, expected an address that begins with https:// or http://.")
+    return text
+
+
 class ServiceJobForm(Form[JobSpec]):
     noun = "job"
     synonyms: ClassVar = {"slo": "objective", "edges": "streams", "params": "settings"}
@@ -287,6 +293,9 @@ class ServiceJobForm(Form[JobSpec]):
         {},
     )
     seed: Whole = key("Of the policy's randomness.", 0)
+    links: dict[str, Annotated[str, Value(_web_address, TEXT)]] = key(
+        "Addresses for the job's page by their names, such as runbook or Spark UI.", {}
+    )
 
     def build(self, context: _FileContext) -> JobSpec:
         if self.rules is not None and self.policy not in (None, RULES):
@@ -303,7 +312,7 @@ class ServiceJobForm(Form[JobSpec]):
         spec = JobSpec(
             self.node.name, tuple(form.built for form in self.operators.values()), self.objective, self.streams,
             policy, settings, {**self.guards}, (), self.interval, self.report_every, self.group, self.priority,
-            self.mode, self.shadows, self.seed, metrics,
+            self.mode, self.shadows, self.seed, metrics, self.links,
         )  # fmt: skip
         return replace(spec, constraints=self._checked(spec))
 

@@ -68,6 +68,8 @@ class JobSpec:
     seed: int = 0
     metrics: Mapping[str, Prometheus] = field(default_factory=dict)
     """Queries of Prometheus by the name of the metric."""
+    links: Mapping[str, str] = field(default_factory=dict)
+    """Addresses that the dashboard shows, by their names."""
 
     @cached_property
     def topology(self) -> Topology:

@@ -18,6 +18,7 @@ from headgate.service.pages.rendering import Renderer
 from headgate.service.pages.sign_in import form_fields
 from headgate.service.pages.views.details import change_text
 from headgate.service.service import Service
+from headgate.service.store.changes import ChangeKind
 from headgate.service.store.tokens import Scope
 
 CSRF, FORM, STEP, DO = "csrf", "form", "step", "do"
@@ -56,6 +57,7 @@ def router(service: Service, renderer: Renderer) -> APIRouter:
             settings="\n".join(f"{name} = {value}" for name, value in job.spec.settings.items() if name != "rules"),
             rules=job.spec.settings.get("rules", ""),
             changes=[(change, change_text(change)) for change in job.changes],
+            is_paused=any(change.kind is ChangeKind.PAUSE for change in job.changes),
         )
 
     @made.get("/jobs/{name}/change")

@@ -15,11 +15,12 @@ from headgate.service.gate import Shown, StandingBy, TokenTable
 from headgate.service.pages import changing, sign_in
 from headgate.service.pages.formats import iso, moment
 from headgate.service.pages.refusals import refusals, show_errors_on_pages, standing_by
-from headgate.service.pages.rendering import Renderer, static_answer
+from headgate.service.pages.rendering import Renderer, static_answer, visitor_of
 from headgate.service.pages.views.job_page import job_page
 from headgate.service.pages.views.overview import overview
 from headgate.service.service import Service
 from headgate.service.store.changes import AuditRecord
+from headgate.service.store.tokens import Scope
 
 ENTRIES = 100
 """Of the audit log on one page."""
@@ -63,7 +64,8 @@ def _router(service: Service, renderer: Renderer) -> APIRouter:
             return renderer.problem(request, 404, "Not here", str(error))
         done = changing.DONE.get(request.query_params.get("done", ""), "")
         events = f"{LIVE}?{urlencode({'job': name})}"
-        return renderer.page(request, "job.html", at="jobs", stream=events, view=view, done=done)
+        may = visitor_of(request).may(Scope.OPERATE)
+        return renderer.page(request, "job.html", at="jobs", stream=events, view=view, done=done, may=may)
 
     @made.get("/audit")
     def audit(request: Request, before: Before = None) -> Response:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from headgate.core.objective import LatencySlo, Objective
+from headgate.core.topology import Topology
 from headgate.core.types import Decision, Instant, Observation, Role, Sample, Verdict
 from headgate.core.units import format_duration
 from headgate.render.figures import samples_of, violations
 from headgate.render.story import AFTER, PREFIX, Item, RowKind, is_decision_on, row_of
+from headgate.service.config.model import JobSpec
 from headgate.service.pages.formats import latency
 from headgate.service.pages.plots.axes import TimeAxis
 from headgate.service.pages.plots.panel import Band, Level, Line, Mark, Panel
@@ -52,6 +54,27 @@ def panels(
     marks = list(_marks(items, operator))
     size = Panel("Instances", "", time, lines, marks=marks, shaded=shaded, whole=True)
     return [load, replace(waits, levels=levels, format_value=latency), backlog, size]
+
+
+def end_to_end(time: TimeAxis, observations: Sequence[Observation], spec: JobSpec) -> Panel:
+    """Return the plot of the latency from end to end: the sum along the path where it is longest."""
+    topology, slo = spec.topology, spec.end_to_end.slo
+    points = [(seen.at_s, longest_path_s(topology, seen)) for seen in observations]
+    levels = [Level(slo.bound_s, f"objective {format_duration(slo.bound_s)}")] if isinstance(slo, LatencySlo) else []
+    lines = [Line("end to end", "latency", points, filled=True)]
+    return Panel("Latency, end to end", "", time, lines, levels=levels, format_value=latency)
+
+
+def longest_path_s(topology: Topology, observation: Observation) -> float | None:
+    """Return the sum of the operators' latencies along the path where it is longest; ``None`` if one is unknown."""
+    until_s: dict[str, float] = {}
+    for operator in topology.order:
+        sample = observation.samples.get(operator)
+        if sample is None or sample.worst_latency_s is None:
+            return None
+        before_s = max((until_s[name] for name in topology.upstream(operator)), default=0.0)
+        until_s[operator] = before_s + float(sample.worst_latency_s)
+    return max(until_s.values(), default=None)
 
 
 def _bands(verdicts: Sequence[tuple[Instant, Verdict]], what: str) -> list[Band]:

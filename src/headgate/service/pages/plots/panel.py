@@ -18,10 +18,11 @@ MOST_POINTS = 360
 """Of a line; a screen cannot show more."""
 _HIGHEST_BAND = 1.5
 """A band may be this many times as high as the measured values; the rest is outside the plot."""
-_MARKS = {
+MARKS = {
     "out": "M0 -7 L6.5 5 L-6.5 5 Z",
     "in": "M0 7 L6.5 -5 L-6.5 -5 Z",
     "stopped": "M-5 0 A5 5 0 1 0 5 0 A5 5 0 1 0 -5 0 M-3.5 -3.5 L3.5 3.5",
+    "capped": "M-5.5 -5.5 H5.5 V5.5 H-5.5 Z",
     "advice": "M0 -7 L7 0 L0 7 L-7 0 Z",
 }
 """Shapes that differ without their colours."""
@@ -180,7 +181,7 @@ class Panel:
             yield element("text", level.label, class_="tick level", x="100%", dx=-4, y=y, dy="-.4em", text_anchor="end")
 
     def _mark(self, mark: Mark, values: ValueAxis) -> Markup:
-        shape = element("path", d=_MARKS[mark.kind])
+        shape = element("path", d=MARKS[mark.kind])
         # Larger than the visible mark, for touch screens.
         around = element("circle", r=13, class_="around")
         place = element(

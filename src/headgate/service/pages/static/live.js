@@ -38,6 +38,7 @@
       if (same) { same.focus({ preventScroll: true }); }
     }
     document.title = page.title;
+    setClocks();
     point();
   }
 
@@ -92,6 +93,34 @@
     window.addEventListener("pagehide", function () { source.close(); });
     // A page from the browser's history is shown unchanged.
     window.addEventListener("pageshow", function (event) { if (event.persisted) { listen(); } });
+  }
+
+  // ------------------------------------------------------------------------------------------------ local times
+  const clock = document.querySelector("[data-clock]"), CLOCK = "headgate-clock";
+
+  function isLocal() { return localStorage.getItem(CLOCK) === "local"; }
+
+  function two(number) { return String(number).padStart(2, "0"); }
+
+  // Each text is turned by as much as the local clock is ahead of UTC at that time.
+  function setClocks() {
+    if (!clock) { return; }
+    clock.textContent = isLocal() ? "local; show UTC" : "UTC; show local";
+    document.querySelectorAll("time[datetime]").forEach(function (element) {
+      if (!element.dataset.utc) { element.dataset.utc = element.textContent; }
+      const at = new Date(element.getAttribute("datetime")), utc = element.dataset.utc;
+      const date = at.getFullYear() + "-" + two(at.getMonth() + 1) + "-" + two(at.getDate());
+      const moment = two(at.getHours()) + ":" + two(at.getMinutes()) + ":" + two(at.getSeconds());
+      element.textContent = isLocal()
+        ? utc.replace(/\d{4}-\d\d-\d\d/, date).replace(/\d\d:\d\d:\d\d/, moment).replace(/\bUTC\b/, "local") : utc;
+    });
+  }
+
+  if (clock) {
+    clock.hidden = false;
+    document.querySelector("[data-utc]").hidden = true;
+    clock.addEventListener("click", function () { localStorage.setItem(CLOCK, isLocal() ? "utc" : "local"); setClocks(); });
+    setClocks();
   }
 
   // --------------------------------------------------------------------------------------------- reading a value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from urllib.parse import quote, urlencode
@@ -15,12 +15,14 @@ from headgate.core.objective import LatencySlo
 from headgate.core.types import Decision, Event, Instances, Instant, Observation, Receipt
 from headgate.core.units import format_duration
 from headgate.journal.contract import ReadableJournal
-from headgate.journal.findings import burn_in_words, left_in_words
+from headgate.journal.findings import Standing, burn_in_words, left_in_words
 from headgate.render.story import Hold, Item, Row, row_of, story_of
+from headgate.render.verdict import RunVerdict, find_limit, verdict_on
+from headgate.runtime.loop import Mode
 from headgate.service.jobs import ServedJob
 from headgate.service.pages.formats import UNKNOWN, Link, Tile, clock, count, iso, latency, rate, sizes
 from headgate.service.pages.plots.axes import TimeAxis
-from headgate.service.pages.plots.course import panels
+from headgate.service.pages.plots.course import end_to_end, panels
 from headgate.service.pages.plots.graph import Node, graph
 from headgate.service.pages.plots.panel import Panel, times
 from headgate.service.pages.views.details import (
@@ -39,12 +41,14 @@ from headgate.service.pages.views.overview import (
     budget_left,
     budget_meter,
     cost_of,
+    cost_span,
     job_latency,
     job_load,
     total,
     worst_budget,
 )
 from headgate.service.pages.views.states import Badge, objective_of, operator_states
+from headgate.service.store.changes import ChangeKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,16 @@ MOST_AHEAD_S = 60.0
 
 
 MOST_ROWS = 60
-SIGNS = {"out": "▲", "in": "▼", "stopped": "⊘", "advice": "◇", "event": "·", "warning": "!", "failed": "✕"}
+SIGNS = {
+    "out": "▲",
+    "in": "▼",
+    "stopped": "⊘",
+    "capped": "⤒",
+    "advice": "◇",
+    "event": "·",
+    "warning": "!",
+    "failed": "✕",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +128,9 @@ class JobPage:
     times: Markup
     story: Sequence[StoryRow]
     story_span: str
+    verdict: RunVerdict
+    links: Mapping[str, str]
+    is_paused: bool
     now: Sequence[tuple[str, str]]
     predictions: Sequence[PredictionRow]
     shadows: Sequence[ShadowRow]
@@ -150,15 +166,37 @@ def job_page(job: ServedJob, operator: str | None = None, span: str | None = Non
         operators=job.operators,
         operator=chosen,
         spans=[Link(name, _href(base, chosen, name), name == span) for name in SPANS],
-        panels=panels(time, found.observations, found.decisions, items, objective_of(job), chosen),
+        panels=[
+            *([end_to_end(time, found.observations, job.spec)] if len(job.operators) > 1 else []),
+            *panels(time, found.observations, found.decisions, items, objective_of(job), chosen),
+        ],
         times=times(time),
         story=story,
+        verdict=_verdict(job, found, span_s),
+        links=job.spec.links,
+        is_paused=any(change.kind is ChangeKind.PAUSE for change in job.changes),
         story_span=f"the last {format_duration(span_s)}, newest first" if story else "",
         now=now_facts(job, chosen),
         predictions=prediction_rows(found.decisions, found.observations, chosen),
         shadows=shadow_rows(job, found.decisions),
         rules=rule_rows(job),
         changes=change_rows(job.changes),
+    )
+
+
+def _verdict(job: ServedJob, found: Entries, span_s: float) -> RunVerdict:
+    """Return the verdict on what is known of the job, and on what limited it in the time shown."""
+    with job.at_rest() as loop:
+        history = loop.history
+        budgets = {name: budget for name in job.operators if (budget := history.budget(name)) is not None}
+        spending = history.spending()
+    objective = objective_of(job)
+    return verdict_on(
+        objective,
+        max((budget.covered_s for budget in budgets.values()), default=span_s),
+        standing=Standing(budgets, spending),
+        limit=find_limit(found.observations, found.decisions, objective, job.operators),
+        recommends=job.loop.mode is Mode.RECOMMEND,
     )
 
 
@@ -182,13 +220,13 @@ def _tiles(job: ServedJob, operator: str) -> list[Tile]:
         ),
         Tile("Instances", sizes(size), _sizes_in_words(size), "ready"),
         Tile(
-            "Error budget left",
+            "Error budget",
             budget_left(budget),
             "" if budget is None else f"{left_in_words(budget)}; {burn_in_words(budget)}",
-            kind="bad" if budget is not None and budget.spent > 1 else "",
+            kind="bad" if budget is not None and budget.is_exceeded else "",
             meter=None if budget is None else budget_meter(budget),
         ),
-        Tile("Cost, last 24 hours", cost, cost_more),
+        Tile(f"Cost, last {cost_span(job)}", cost, cost_more),
     ]
 
 

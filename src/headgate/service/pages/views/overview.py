@@ -9,16 +9,16 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup
 
 from headgate.core.budget import Budget
-from headgate.core.objective import LatencySlo
+from headgate.core.objective import DAY_S, LatencySlo
 from headgate.core.types import Instances, Instant, Observation
 from headgate.core.units import format_duration, plain
-from headgate.journal.findings import left_in_words, money
+from headgate.journal.findings import left_in_words, money, spent_in_words
 from headgate.runtime.loop import Mode
 from headgate.service.jobs import ServedJob
 from headgate.service.pages.formats import UNKNOWN, Link, Tile, latency, rate, sizes
 from headgate.service.pages.plots.axes import TimeAxis
 from headgate.service.pages.plots.panel import meter, sparkline
-from headgate.service.pages.views.states import Badge, gravity, job_badges, objective_of, operator_states
+from headgate.service.pages.views.states import CAPPED, LATE, Badge, gravity, job_badges, objective_of, operator_states
 from headgate.service.service import Service
 
 PER_PAGE = 100
@@ -97,7 +97,8 @@ def _tiles(jobs: Sequence[ServedJob], now: Instant) -> list[Tile]:
     totals = [total(job.observation) for job in jobs if job.observation is not None]
     ready, planned = sum(size.ready for size in totals), sum(size.planned for size in totals)
     budgets = [budget for job in jobs if (budget := worst_budget(job)) is not None]
-    met = sum(budget.spent <= 1 for budget in budgets)
+    met = sum(not budget.is_exceeded for budget in budgets)
+    late = sum(LATE in states or CAPPED in states for states in (badges_of(job) for job in jobs))
     used = [job.day.used(now) for job in jobs]
     hours, fixed = sum(day.instance_hours for day in used), sum(day.fixed_hours for day in used)
     load = [job_load(job) for job in jobs]
@@ -108,8 +109,8 @@ def _tiles(jobs: Sequence[ServedJob], now: Instant) -> list[Tile]:
         Tile(
             "Objectives met",
             f"{met} of {len(budgets)}" if budgets else UNKNOWN,
-            "by their error budgets",
-            kind="bad" if met < len(budgets) else "",
+            "by their error budgets" + (f"; {late} violated by the newest reading" if late else ""),
+            kind="bad" if met < len(budgets) or late else "",
         ),
         Tile(
             "Instance hours, last 24 hours",
@@ -158,31 +159,45 @@ def total(observation: Observation) -> Instances:
 def worst_budget(job: ServedJob) -> Budget | None:
     """Return the budget of the operator that has spent the largest share of it."""
     found = [budget for name in job.operators if (budget := job.loop.history.budget(name)) is not None]
-    return max(found, key=lambda budget: budget.spent, default=None)
+    return max(found, key=lambda budget: (budget.is_exceeded, budget.spent), default=None)
 
 
 def budget_meter(budget: Budget) -> Markup:
+    """Return how much is left; of a young budget, of the share that is allowed."""
     left = 1 - budget.spent
-    kind = "bad" if left <= 0.1 else "warn" if left <= 0.35 else "good"
-    return meter(left, f"{100 * max(0.0, left):.0f} % of the error budget is left", kind)
+    if budget.is_young:
+        left = 1 - (budget.missed_share or 0.0) / max(1e-9, budget.slo.allowed_share)
+    is_burning = min(budget.burn_long or 0.0, budget.burn_short or 0.0) > 1
+    kind = "bad" if left <= 0.1 else "warn" if left <= 0.35 or is_burning else "good"
+    return meter(max(0.0, left), f"{100 * max(0.0, left):.0f} % of the error budget is left", kind)
 
 
 def budget_left(budget: Budget | None) -> str:
     if budget is None:
         return UNKNOWN
+    if budget.is_young:
+        return spent_in_words(budget)
     left = 100 * (1 - budget.spent)
-    return f"{plain(left)}%" if left >= 0 else left_in_words(budget)
+    return f"{plain(left)}% left" if left >= 0 else left_in_words(budget)
 
 
 def cost_of(job: ServedJob, now: Instant) -> tuple[str, str]:
-    """Return the cost of the last day, in money where there is a price, and compared with fixed sizes."""
+    """Return the cost of the last day, in money where there is a price, and compared with its own largest size."""
     used, spending = job.day.used(now), job.loop.history.spending()
     if not used.known_s:
         return UNKNOWN, ""
-    against = f"{saved_in_words(used.instance_hours, used.fixed_hours)} against {used.most} fixed"
+    against = (
+        f"{saved_in_words(used.instance_hours, used.fixed_hours)} against a fixed {used.most}, its own largest size"
+    )
     if spending is not None and spending.covered_s:
         return money(spending.spent), against
     return f"{plain(used.instance_hours)} instance hours", against
+
+
+def cost_span(job: ServedJob) -> str:
+    """Return what the cost is of: 24 hours, or what is known while that is less."""
+    known_s = job.day.used(job.clock.now()).known_s
+    return "24 hours" if known_s >= 0.99 * DAY_S else format_duration(round(known_s))
 
 
 def _row(job: ServedJob, badges: Sequence[Badge], now: Instant) -> JobRow:

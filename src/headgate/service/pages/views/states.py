@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from headgate.core.guards import is_capped
 from headgate.core.objective import Objective
 from headgate.core.types import Instances, Sample
 from headgate.service.jobs import ServedJob
@@ -31,16 +32,23 @@ class Badge:
 WAITING = Badge("waiting", "…", "waits for its agent", "no agent has reported yet")
 LOST = Badge("lost", "?", "agent lost", "an agent does not report; its size is left unchanged")
 LATE = Badge("late", "✕", "objective violated", "by the newest reading")
+CAPPED = Badge("late", "⤒", "capped at the maximum", "the objective is violated, and no more instances are allowed")
 GROWING = Badge("scaling", "▲", "scaling out", "more instances are planned than are ready")
 SHRINKING = Badge("scaling", "▼", "scaling in", "fewer instances are planned than are ready")
 STEADY = Badge("steady", "●", "steady")
 RECOMMENDING = Badge("recommending", "◇", "recommends only", "what is decided is not carried out")
-_GRAVITY = (STEADY, SHRINKING, GROWING, WAITING, LATE, LOST)
-_WORRYING = frozenset({WAITING, LATE, LOST})
+_GRAVITY = (STEADY, SHRINKING, GROWING, WAITING, LATE, CAPPED, LOST)
+_WORRYING = frozenset({WAITING, LATE, CAPPED, LOST})
 
 
 def operator_state(
-    objective: Objective, operator: str, instances: Instances | None, sample: Sample | None, *, is_joined: bool
+    objective: Objective,
+    operator: str,
+    instances: Instances | None,
+    sample: Sample | None,
+    *,
+    is_joined: bool,
+    is_at_limit: bool = False,
 ) -> Badge:
     """Return the state of one operator."""
     if sample is None and not is_joined:
@@ -48,7 +56,7 @@ def operator_state(
     if not is_joined:
         return LOST
     if sample is not None and objective.slo_of(operator).violated_by(sample):
-        return LATE
+        return CAPPED if is_at_limit else LATE
     if instances is not None and instances.pending:
         return GROWING if instances.pending > 0 else SHRINKING
     return STEADY
@@ -56,6 +64,7 @@ def operator_state(
 
 def operator_states(job: ServedJob) -> dict[str, Badge]:
     """Return the state of each operator of a job."""
+    decided = {} if job.decision is None else job.decision.verdicts
     seen, joined, objective = job.observation, job.engine.joined, objective_of(job)
     return {
         name: operator_state(
@@ -64,6 +73,7 @@ def operator_states(job: ServedJob) -> dict[str, Badge]:
             None if seen is None else seen.instances.get(name),
             None if seen is None else seen.samples.get(name),
             is_joined=name in joined,
+            is_at_limit=name in decided and is_capped(decided[name]),
         )
         for name in job.operators
     }
