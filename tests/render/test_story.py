@@ -6,8 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.core.types import Answer, Decision, Event, GuardNote, Instances, Observation, Outcome, Receipt, Role
+from headgate.core.types import (
+    Answer,
+    Decision,
+    Event,
+    GuardNote,
+    Instances,
+    Observation,
+    Outcome,
+    Receipt,
+    Role,
+    Verdict,
+)
 from headgate.render.story import (
+    PREFIX,
     Advice,
     Hold,
     Item,
@@ -17,6 +29,7 @@ from headgate.render.story import (
     Silence,
     acting_notes,
     effect_in_words,
+    expectations,
     item_to_dict,
     latest,
     row_of,
@@ -274,3 +287,14 @@ def test_a_maximum_that_is_not_enough_is_a_state_of_its_own(note: GuardNote) -> 
     ]
     assert note.why in rows[1].notes[0]
     assert [item_to_dict(item)["kind"] for item in found] == ["hold", "capped", "hold"]
+
+
+def test_what_was_observed_of_a_predicted_size_is_what_was_ready() -> None:
+    """A full cluster leaves the plan where it is: that no more came must not read as if it had."""
+    numbers = {
+        f"{PREFIX}after_s": 60.0,
+        **{f"{PREFIX}instances{end}": value for end, value in (("", 4.0), ("_low", 4.0), ("_high", 4.0))},
+    }
+    verdict = Verdict("job", 2, 4, 4, "test", "a test", numbers)
+    (found,) = expectations(verdict, 0.0, [Observation(60.0, {}, {"job": Instances(4, 4, 2)})])
+    assert (found.middle, found.actual, found.is_met) == (4.0, 2.0, False)

@@ -212,7 +212,7 @@ def test_a_state_file_that_does_not_fit_is_refused_before_the_session_is_touched
         ({"executors": (1, 2, 3)}, "executors (1, 2, 3) is not allowed; give the fewest and the most, as (1, 8)."),
         ({"executors": ("1", 8)}, "min_instances '1' is not allowed; it must be a whole number."),
         ({"executors": (1, 2.5)}, "max_instances 2.5 is not allowed; it must be a whole number."),
-        ({}, "None cannot be scaled; give this driver's own SparkSession, not one of Spark Connect, or a Streaming"),
+        ({}, "None cannot be scaled; give this driver's own SparkSession or a Streaming"),
     ],
 )
 def test_what_cannot_be_scaled_is_refused_in_a_sentence(wrong: Mapping[str, Any], message: str) -> None:

@@ -133,7 +133,7 @@ def _actual(name: str, operator: str, seen: Observation | None) -> float | None:
         return None
     if name == "instances":
         instances = seen.instances.get(operator)
-        return None if instances is None else float(instances.planned)
+        return None if instances is None else float(instances.ready)
     sample = seen.samples.get(operator)
     value = None if sample is None else getattr(sample, name)
     return None if value is None else float(value)

@@ -49,6 +49,13 @@ JVM: Any = SimpleNamespace(
 """As much of a JVM as looking at a query needs."""
 
 
+class PlayedSource:
+    """A source that is none of files."""
+
+    def getClass(self) -> Any:  # noqa: N802
+        return SimpleNamespace(getSimpleName=same("KafkaMicroBatchStream"))
+
+
 @dataclass
 class PlayedExecution:
     """A query whose batches take half a second, one a second; each takes what has come by then."""
@@ -63,11 +70,12 @@ class PlayedExecution:
     """When its first batch begins; what came before a restart was done by the run before."""
     kind: str = "headgate-records"
     options: Mapping[str, str] = field(default_factory=dict)
+    trigger: str = "ProcessingTimeTrigger"
     has_contexts: bool = True
     """Whether this Spark has an object for the newest batch, as it has since 4.0."""
 
     def __post_init__(self) -> None:
-        self.by_letter = {letter: object() for letter in dict.fromkeys(self.places)}
+        self.by_letter = {letter: PlayedSource() for letter in dict.fromkeys(self.places)}
         self.now_s = 0.0
 
     def reached(self, at_s: float) -> str:
@@ -88,7 +96,9 @@ class PlayedExecution:
             **self._of_this_version(),
             id=same(text_value("id")),
             name=same("played"),
-            trigger=same(SimpleNamespace(intervalMs=same(1000))),
+            trigger=same(
+                SimpleNamespace(intervalMs=same(1000), getClass=same(SimpleNamespace(getSimpleName=same(self.trigger))))
+            ),
             sink=same(text_value("ForeachBatchSink")),
             sources=same(Seq(self.by_letter[letter] for letter in self.places)),
             analyzedPlan=same(SimpleNamespace(collectLeaves=same(Seq(map(self._leaf, self.places))))),

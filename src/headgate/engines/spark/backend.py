@@ -207,12 +207,28 @@ def slots_per_executor(spark: SparkSession) -> int:
     return max(1, int(conf.get("spark.executor.cores", "1")) // int(conf.get("spark.task.cpus", "1")))
 
 
-def _refuse_unscalable(spark: SparkSession) -> None:
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+def own_session(job: Any) -> Any:
+    """The session whose executors can be scaled from here.
+
+    One of Spark Connect has such a one behind it where the program is the driver itself (``spark.api.mode=connect``).
+    """
+    if not type(job).__module__.startswith("pyspark.sql.connect"):
+        return job
+    behind = getattr(SparkSession, "_instantiatedSession", None)
+    if behind is None or getattr(getattr(job, "client", None), "host", None) not in _THIS_MACHINE:
         raise UnsupportedEngineError(
-            "this is a Spark Connect session, whose driver is elsewhere; Headgate must run in the driver: create the "
-            "session there with SparkSession.builder.master(...), without remote(...)."
+            "this is a Spark Connect session, whose driver is the server, and Headgate must run there: start the "
+            "server as a program that makes its session with SparkSession.builder.config('spark.plugins', "
+            "'org.apache.spark.sql.connect.SparkConnectPlugin'), without remote(...), and calls headgate.autoscale "
+            "on it; it then scales what all remote sessions run."
         )
+    return behind
+
+
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+
+
+def _refuse_unscalable(spark: SparkSession) -> None:
     master = spark.sparkContext.master or ""
     if master.startswith("local") and not master.startswith("local-cluster"):
         raise UnsupportedEngineError(

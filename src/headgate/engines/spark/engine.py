@@ -40,6 +40,7 @@ from headgate.engines.spark.backend import (
     SparkBackend,
     WarmUp,
     least_useful,
+    own_session,
     slots_per_executor,
 )
 from headgate.engines.spark.failures import FailureLimit
@@ -206,7 +207,7 @@ class ApplicationReadings:
             busy_s=busy_s,
             available_s=available_s,
             batches=tuple(sorted((b for part in parts for b in part.batches), key=lambda batch: batch.ended_s)),
-            backlog=sum(part.backlog or 0.0 for part in parts),
+            backlog=_sum(part.backlog for part in parts),
             running_s=max(running_s, default=None),
             batch_ended_s=max(ended_s, default=None),
             useful_instances=self._useful(slots_per_instance),
@@ -322,7 +323,7 @@ class SparkEngine:
         late_after_s: float | None = None,
     ) -> None:
         self._metrics = SparkMetrics(observed)
-        self._spark = spark
+        self._spark = spark = own_session(spark)
         self._operator = operator
         self._drain_timeout_s = drain_timeout_s
         self._now = now
@@ -419,6 +420,7 @@ class SparkEngine:
     def _make_readings(self, queries: Sequence[str] | None, late_after_s: float | None) -> ReadingSource:
         jvm: Any = self._spark.sparkContext._jvm
         self._queries = SparkQueries(self._spark, self._backend, self._now)
+        self._queries.refuse_real_time()
         self._sources = SourceOffsets(jvm, self._now)
         self._query_readings = ApplicationReadings(late_after_s, queries)
         return self._query_readings
@@ -520,10 +522,7 @@ def application_name(job: SparkSession | StreamingContext) -> str:
 
 
 def _session(job: SparkSession | StreamingContext) -> SparkSession | StreamingContext:
-    # A session of Spark Connect has none either.
-    if not hasattr(job, "sparkContext"):
-        raise InputError(
-            f"{job!r} cannot be scaled; give this driver's own SparkSession, not one of Spark Connect, or a "
-            "StreamingContext."
-        )
-    return job
+    session: SparkSession | StreamingContext = own_session(job)
+    if not hasattr(session, "sparkContext"):
+        raise InputError(f"{job!r} cannot be scaled; give this driver's own SparkSession or a StreamingContext.")
+    return session

@@ -17,11 +17,19 @@ from typing import Any, TypeAlias
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from headgate.core.errors import UnsupportedEngineError
 from headgate.core.types import Instant
 from headgate.engines.spark.backend import SparkBackend, spark_errors
-from headgate.engines.spark.snapshots import Inside, Query, QueryProgress, QuerySource, SparkJob
+from headgate.engines.spark.snapshots import Inside, Query, QueryProgress, QuerySource, SparkJob, WaitingFiles
 from headgate.engines.spark.sources import first_offsets
-from headgate.engines.spark.versions import context_of, method_names, setting_of
+from headgate.engines.spark.versions import (
+    context_of,
+    files_per_batch,
+    method_names,
+    setting_of,
+    source_of,
+    unread_files,
+)
 
 OffsetTexts: TypeAlias = tuple[str | None, ...]
 """An offset as JSON for each source; ``None`` where there is none yet."""
@@ -45,6 +53,7 @@ class QueryHandle:
         self._id = str(query.id().toString())
         self.name = str(query.name() or self._id[:8])
         self._interval_s = _trigger_interval_s(query)
+        self.is_real_time = "RealTime" in str(query.trigger().getClass().getSimpleName())
         self._item = jvm.java.lang.reflect.Array.get
         self._sources: list[Any] = []
         self._set_up: tuple[QuerySource, ...] = ()
@@ -80,6 +89,7 @@ class QueryHandle:
             latest=latest,
             committed=committed,
             progresses=progresses,
+            files=self._files(shift_s),
             rows_at_once=self._find_rows_at_once(progresses),
         )
 
@@ -97,19 +107,29 @@ class QueryHandle:
     def _read_set_up(self, places: Sequence[int]) -> tuple[QuerySource, ...]:
         """How each source was set up; ``places`` says which one is read at each place of the plan."""
         leaves = self._query.analyzedPlan().collectLeaves()
-        found = []
-        for index in range(leaves.size()):
-            leaf = leaves.apply(index)
-            if leaf.getClass().getSimpleName() == "StreamingRelationV2":
-                options = leaf.extraOptions().asCaseSensitiveMap()
-                found.append(QuerySource(str(leaf.sourceName()), {str(key): str(options[key]) for key in options}))
-            elif leaf.isStreaming():
-                found.append(QuerySource(str(leaf.getClass().getSimpleName())))
+        streams = [leaf for index in range(leaves.size()) if (leaf := leaves.apply(index)).isStreaming()]
+        found = [QuerySource(*source_of(leaf)) for leaf in streams]
         if len(found) != len(places):
             found = [QuerySource("unknown")] * len(places)  # Which of them is which is not known.
         return tuple(
-            replace(found[places.index(index)], readers=places.count(index)) for index in range(len(self._sources))
+            replace(
+                found[places.index(index)],
+                readers=places.count(index),
+                files_per_batch=files_per_batch(source),
+            )
+            for index, source in enumerate(self._sources)
         )
+
+    def _files(self, shift_s: float) -> tuple[WaitingFiles | None, ...]:
+        """What waits at sources of files, as far as they were listed for the newest batch."""
+        found: list[WaitingFiles | None] = []
+        for set_up, source in zip(self._set_up, self._sources, strict=True):
+            if set_up.files_per_batch is None or set_up.options.get("latestFirst", "false").lower() == "true":
+                found.append(None)
+                continue
+            count, written_s = unread_files(source)
+            found.append(WaitingFiles(count, None if written_s is None else written_s + shift_s))
+        return tuple(found)
 
     def _find_rows_at_once(self, progresses: tuple[QueryProgress, ...]) -> float:
         """How many rows a task puts out at once, by the plan of a batch that has run."""
@@ -220,6 +240,11 @@ class SparkQueries:
         self._known: dict[str, QueryHandle] = {}
         self._active_text = ""
 
+    def refuse_real_time(self) -> None:
+        """Refuse an application that runs a query in real-time mode, whether it counts or not."""
+        with spark_errors("looking at the streaming queries"):
+            self._find(lambda name: False)
+
     def look(self, counts: Callable[[str], bool]) -> list[Query]:
         """All queries that run now and count, by their names."""
         with spark_errors("looking at the streaming queries"):
@@ -240,6 +265,12 @@ class SparkQueries:
             query = listed[index]
             run_id = str(query.runId().toString())
             handle = self._known.get(run_id) or QueryHandle(self._jvm, self._session, query, run_id)
+            if handle.is_real_time:
+                raise UnsupportedEngineError(
+                    f"query {handle.name!r} runs in real-time mode, whose tasks live for minutes: with fewer slots "
+                    "than tasks, or when an executor is drained, some stand still; give it a processing-time trigger, "
+                    "or an application of its own of a fixed size."
+                )
             if counts(handle.name):
                 found[run_id] = handle
         return found

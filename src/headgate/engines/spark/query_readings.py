@@ -13,7 +13,16 @@ from collections.abc import Iterable, Sequence
 from headgate.core.errors import EngineError
 from headgate.core.objective import excused_wait_s
 from headgate.core.types import Batch, Instant, Sample
-from headgate.engines.spark.snapshots import Inside, Offsets, Query, QueryProgress, SourceReport, SparkJob, distance
+from headgate.engines.spark.snapshots import (
+    Inside,
+    Offsets,
+    Query,
+    QueryProgress,
+    SourceReport,
+    SparkJob,
+    WaitingFiles,
+    distance,
+)
 from headgate.engines.spark.sources import SourceState
 
 ALMOST = 0.98
@@ -131,7 +140,8 @@ class QueryReadings:
         self._is_running = False
         self._running_id: int | None = None
         self._started_s: Instant | None = None
-        self._arrived = 0.0
+        self._arrived = self._let_in = 0.0
+        self._files_batch_id: int | None = None
         self._done = 0.0
         self._reported_done = 0.0
         self._late = 0.0
@@ -166,6 +176,7 @@ class QueryReadings:
             source.curve.learn_past(report.past)
         ended = [batch for progress in query.progresses if (batch := self._on_progress(progress, now)) is not None]
         self._is_running = bool(jobs) or self._is_planned(query)
+        self._follow_files(query)
         self._follow_running(now, query, jobs)
         self._follow_planned(query, jobs)
         self._update_arrivals(now, query, reports)
@@ -182,8 +193,9 @@ class QueryReadings:
         reached, age_by_source_s = [offsets for offsets, _ in positions], [age_s for _, age_s in positions]
         self._arrived += sum(source.count(offsets) for source, offsets in zip(self._sources, reached, strict=True))
         waiting = sum(source.backlog(offsets) for source, offsets in zip(self._sources, reached, strict=True))
+        uncounted = self._uncounted_waiting()
         unreported = sum(source.unreported for source in self._sources)
-        waiting = max(0.0, waiting - unreported)
+        waiting = max(0.0, waiting - unreported) + (uncounted or 0.0)
         # A batch with more jobs than the one before it turns out to be less far than it looked; a counter stays.
         self._reported_done = max(self._reported_done, self._done + unreported)
         late_waiting = sum(
@@ -194,11 +206,11 @@ class QueryReadings:
             operator=self.name,
             at_s=now,
             age_s=max(age_by_source_s, default=0.0),
-            arrived=self._arrived,
+            arrived=self._all_arrived(uncounted),
             done=self._reported_done,
             late=None if self._late_after_s is None else self._late + late_waiting,
             batches=tuple(self._batches),
-            backlog=waiting,
+            backlog=None if uncounted is None else waiting,
             latency_s=0.0 if oldest_s is None else max(0.0, now - oldest_s - self._excused_s),
             running_s=None if self._started_s is None else now - self._started_s,
             batch_ended_s=self._ended_s,
@@ -206,6 +218,48 @@ class QueryReadings:
             input_rate_per_s=self._rate_per_s(),
             trigger_interval_s=self._interval_s or None,
         )
+
+    # --------------------------------------------------------------------------- sources whose offsets do not count
+
+    def _uncounted_waiting(self) -> float | None:
+        """Records that wait at sources whose offsets do not count; ``None`` where that is not known."""
+        total = 0.0
+        for source, files in zip(self._sources, self._waiting_files(), strict=True):
+            if source.counts or not source.set_up.leaves_behind:
+                continue  # Without a limit, a batch that runs is all there is.
+            if files is None or source.rows_per_file is None:
+                return None
+            running = (source.set_up.files_per_batch or 0) if self._is_running else 0
+            total += source.rows_per_file * (files.count + running)
+        return total
+
+    def _all_arrived(self, uncounted: float | None) -> float:
+        """Records that arrived; of sources whose offsets do not count, those let in and those known to wait."""
+        self._let_in = max(self._let_in, self._arrived + (uncounted or 0.0))
+        return self._let_in
+
+    def _waiting_files(self) -> Sequence[WaitingFiles | None]:
+        return self._query.files or [None] * len(self._sources)
+
+    def _follow_files(self, query: Query) -> None:
+        """Note since when the files of the running batch have been waiting: since before it was planned."""
+        for source, files in zip(self._sources, self._waiting_files(), strict=True):
+            if query.batch_id != self._files_batch_id:
+                source.running_since_s = source.unread_since_s
+            source.unread_since_s = None if files is None else files.oldest_s
+            source.unread = 0 if files is None else files.count
+        self._files_batch_id = query.batch_id
+
+    def _uncounted_late(self, source: SourceState, rows: float, started_s: Instant, ended_s: Instant) -> float:
+        """Of the rows of a batch, those that were too late; they arrived evenly before it was planned."""
+        if self._late_after_s is None:
+            return 0.0
+        first_s = source.running_since_s if source.running_since_s is not None else self._planned_s
+        span_s = started_s - (started_s if first_s is None else min(first_s, started_s))
+        overdue_s = ended_s - self._late_after_s - self._excused_s - (started_s - span_s)
+        if span_s <= 0:
+            return rows if overdue_s > 0 else 0.0
+        return rows * min(1.0, max(0.0, overdue_s / span_s))
 
     # -------------------------------------------------------------------------------------------- batches that ended
 
@@ -233,6 +287,8 @@ class QueryReadings:
             if end is None:
                 records += rows
                 self._arrived += rows  # Without offsets, what arrives is what is let in.
+                source.learn_files(rows)
+                late += self._uncounted_late(source, rows, started_s, ended_s)
                 continue
             first = start if start is not None else source.done or source.set_up.first_offsets(end)
             source.curve.begin(started_s, first)
@@ -334,6 +390,10 @@ class QueryReadings:
             for source in self._sources
             if (arrived_s := source.curve.oldest_after(source.through)) is not None
         ]
+        for source in self._sources:
+            since_s = source.running_since_s if self._is_running else None
+            if (oldest_s := since_s if since_s is not None else source.unread_since_s) is not None:
+                known.append(oldest_s)
         if known:
             return min(known)
         if self._is_running and not any(source.curve.newest for source in self._sources):

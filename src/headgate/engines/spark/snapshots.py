@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import re
 import statistics
 from collections import deque
 from collections.abc import Mapping
@@ -31,6 +32,13 @@ _NOT_COUNTED = frozenset({"timestamp"})
 _RECORD_BY_RECORD = frozenset({"kafka", "headgate-load", "headgate-records", "rate", "rate-micro-batch"})
 """Sources whose offset moves on by one for each record, or by more than one where there are gaps; that of ``rate`` does
 once its seconds were made records of (``rate_source.py``)."""
+_COUNTED = set(_RECORD_BY_RECORD)
+"""Sources whose offsets count. Of any other, only offsets of the shape that Kafka's have are taken for counters: the
+numbers may be versions, indexes or batches, as those of Delta and of files are."""
+_FILE_FORMATS = frozenset({"avro", "binaryfile", "csv", "json", "orc", "parquet", "text", "xml"})
+"""Sources of files, which give all there are to the next batch where no option limits it."""
+_LIMIT = re.compile(r"max\w*per", re.IGNORECASE)
+"""The names of options that limit a batch: maxFilesPerTrigger, maxBytesPerTrigger and the like."""
 _MAX_RATIOS = 15
 
 
@@ -62,6 +70,29 @@ def _collect(part: object, path: Partition, found: dict[Partition, float]) -> No
                 _collect(value, (*path, key), found)
     elif type(part) is int or type(part) is float:  # Truth values are no numbers here.
         found[path] = float(part)
+
+
+def register_counted(kind: str) -> None:
+    """Take the numbers in the offsets of a source for counters from now on."""
+    _COUNTED.add(kind)
+
+
+def _is_by_partition(offset: object) -> bool:
+    """Whether an offset has a number for each of the numbered partitions of each of its topics.
+
+    >>> _is_by_partition({"events": {"0": 503, "1": 498}}), _is_by_partition({"reservoirVersion": 4, "index": -1})
+    (True, False)
+    """
+    return (
+        isinstance(offset, dict)
+        and bool(offset)
+        and all(
+            isinstance(partitions, dict)
+            and bool(partitions)
+            and all(str(key).isdigit() and type(value) is int for key, value in partitions.items())
+            for partitions in offset.values()
+        )
+    )
 
 
 def distance(start: Offsets, end: Offsets) -> float:
@@ -117,12 +148,22 @@ class QuerySource:
     options: Mapping[str, str] = field(default_factory=dict)
     readers: int = 1
     """Places of the query that read it, as both sides of a self-join do. Its records count once all the same."""
+    files_per_batch: int | None = None
+    """The most files of a batch, of a source of files that limits them."""
+
+    @property
+    def leaves_behind(self) -> bool:
+        """Whether its batches may leave records behind that no offset tells of."""
+        limited = any(_LIMIT.match(name) for name in self.options)
+        return limited or not (self.kind in _COUNTED or self.kind.lower() in _FILE_FORMATS)
 
     def offsets(self, offset: object) -> Offsets | None:
-        """The numbers in an offset of it, as text or parsed before; ``None`` where there is none, or it has none.
+        """The counters in an offset of it, as text or parsed before; ``None`` where there are none that count.
 
         Those of ``rate`` are seconds, which would pass for next to no records: they become the records given by then.
         """
+        if self.kind not in _COUNTED and not _is_by_partition(_parsed(offset)):
+            return None
         found = partitions_of(offset) if isinstance(offset, str) else numbers_in(offset)
         if found is None or self.kind != "rate":
             return found
@@ -137,6 +178,22 @@ class QuerySource:
             known = partitions_of(begins) or {}
             return {name: max(0.0, known.get(name, 0.0)) for name in end or {}}
         return dict.fromkeys(end or {}, 0.0)
+
+
+def _parsed(offset: object) -> object:
+    try:
+        return json.loads(offset) if isinstance(offset, str) else offset
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingFiles:
+    """The files that a source has found and not given to a batch yet."""
+
+    count: int
+    oldest_s: Instant | None
+    """When the first of them was written; ``None`` where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +243,8 @@ class Query:
     """What is done."""
     progresses: tuple[QueryProgress, ...] = ()
     """Events since the last look, oldest first."""
+    files: tuple[WaitingFiles | None, ...] = ()
+    """What waits at sources of files; ``None`` for other sources, and where it is not known."""
     rows_at_once: float = math.inf
     """Rows that a task puts out at once: 1 where it works row by row, infinitely many where that is not known."""
 

@@ -29,6 +29,7 @@ from headgate.engines.spark.snapshots import (
     RecordsPerOffset,
     SourceReport,
     distance,
+    register_counted,
 )
 
 ANSWER_WITHIN_S = 0.05
@@ -201,11 +202,12 @@ _OFFERED: dict[str, NewestOffset] = {}
 
 
 def offers(kind: str, newest: NewestOffset) -> None:
-    """Register a function for sources of a kind, as in ``readStream.format(kind)``.
+    """Register a function for sources of a kind, as in ``readStream.format(kind)``, whose offsets count records.
 
     It is called from the thread of the loop and must answer at once.
     """
     _OFFERED[kind] = newest
+    register_counted(kind)
 
 
 class SourceOffsets:
@@ -394,6 +396,16 @@ class SourceState:
     """Up to here arrivals were counted."""
     answers: bool = False
     """Whether it has ever reported its latest offsets."""
+    rows: float = 0.0
+    """Rows that were read, where offsets do not count."""
+    rows_per_file: float | None = None
+    """Of the newest batch that was as large as the limit of files allows."""
+    unread: int = 0
+    """Files that were found and not given to a batch."""
+    unread_since_s: Instant | None = None
+    """When the first of them was written."""
+    running_since_s: Instant | None = None
+    """The same before the running batch took its files."""
 
     @classmethod
     def of(cls, set_up: QuerySource) -> SourceState:
@@ -403,6 +415,17 @@ class SourceState:
         """Take in where the first batch begins that anybody looks at, and where it ends."""
         if not self.done:
             self.done = dict(start if start is not None else self.set_up.first_offsets(end))
+
+    @property
+    def counts(self) -> bool:
+        """Whether its offsets count records, as far as was seen."""
+        return bool(self.done or self.curve.newest)
+
+    def learn_files(self, rows: float) -> None:
+        """Take in the rows of a batch of files; one that left files behind took as many as it may."""
+        self.rows += rows
+        if rows > 0 and self.set_up.files_per_batch is not None and (self.unread or self.rows_per_file is None):
+            self.rows_per_file = rows / self.set_up.files_per_batch
 
     # ------------------------------------------------------------------------------------------------- what arrived
 

@@ -91,6 +91,45 @@ def setting_of(query: Any, name: str, default: str) -> str:
         return default
 
 
+FILES = "FileStreamSource"
+"""The class of sources of files, of whatever format."""
+
+
+def source_of(leaf: Any) -> tuple[str, dict[str, str]]:
+    """The format and the options of a source, by the leaf of a query's plan that reads it."""
+    if leaf.getClass().getSimpleName() == "StreamingRelationV2":
+        options = leaf.extraOptions().asCaseSensitiveMap()
+        return str(leaf.sourceName()), {str(key): str(options[key]) for key in options}
+    if leaf.getClass().getSimpleName() != "StreamingRelation":
+        return str(leaf.getClass().getSimpleName()), {}
+    found, pairs = {}, leaf.dataSource().options().iterator()
+    while pairs.hasNext():
+        pair = pairs.next()
+        found[str(pair._1())] = str(pair._2())
+    return str(leaf.dataSource().className()), found
+
+
+def files_per_batch(source: Any) -> int | None:
+    """The most files of a batch; ``None`` for a source of anything else, or one without that limit."""
+    if source.getClass().getSimpleName() != FILES:
+        return None
+    limit = private_field(source, "maxFilesPerBatch")
+    return int(limit.get()) if limit is not None and limit.isDefined() else None
+
+
+def unread_files(source: Any) -> tuple[int, float | None]:
+    """How many files a source has listed and not given to a batch, and the wall time of the first of them.
+
+    Spark drops the rest of a listing where it is less than a fifth of a batch: that counts as none.
+    """
+    files = private_field(source, "unreadFiles")
+    if files is None or files.isEmpty():
+        return 0, None
+    first = files.head()
+    written_ms = first.timestamp() if "timestamp" in method_names(first) else first._2()
+    return int(files.size()), int(written_ms) / 1000
+
+
 class FailureTracker:
     """Where Spark counts the failures of executors, and what it compares them with: both private."""
 
