@@ -82,6 +82,16 @@ def test_another_spark_on_the_machine(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("version", "works"),
+    [("3.4.4", False), ("3.5.9", True), ("4.0.5", True), ("4.2.0", True), ("4.3.0", True), ("5.0.0", False)],
+)
+def test_the_versions_of_spark_that_it_works_with(version: str, works: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda package: version)
+    problems = wrong(check_spark({"SPARK_LOCAL_IP": "127.0.0.1"}))
+    assert problems == ([] if works else [f"pyspark {version} is installed; Headgate works with >=3.5,<5."])
+
+
 def test_workers_with_another_python(tmp_path: Path) -> None:
     other = script(tmp_path / "python", "echo 3.8")
     (problem,) = wrong(check_spark({"PYSPARK_PYTHON": str(other), "SPARK_LOCAL_IP": "127.0.0.1"}))
