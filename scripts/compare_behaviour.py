@@ -1,11 +1,11 @@
 """Compare what this tree and an earlier revision do, and print every difference.
 
-    .venv/bin/python scripts/compare_behaviour.py REVISION
+    .venv/bin/python scripts/compare_behaviour.py REVISION [--quick]
 
 Both trees run the same commands: a simulation of every policy on several loads, jobs and seeds, with the journal's
 explanation of every decision; the other commands that print JSON; and the schemas of the journal and of the service's
 interface. Then each runs its own tests of documents and commands, and the messages of all errors that these expect are
-compared as sets, because tests may have been renamed since.
+compared as sets, because tests may have been renamed since. ``--quick`` simulates two loads with one seed.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ LOADS = {
 }
 """Loads for jobs whose instances process 10 records/s each."""
 SEEDS = (1, 2)
+QUICK = (("sine", "spike"), (1,))
+"""Loads and seeds of a quick comparison."""
 JOBS: dict[str, list[str]] = {
     "queue": ["--model", "queue"],
     "micro-batch": ["--model", "micro-batch", "--readings", "spark"],
@@ -51,14 +53,14 @@ MESSAGES = "HEADGATE_MESSAGES"
 """Environment variable: the file to which this module, as a plugin of pytest, adds the message of each error."""
 
 
-def main(revision: str) -> int:
+def main(revision: str, *options: str) -> int:
     """Print the differences between this tree and the revision; return 1 if there are any."""
     with tempfile.TemporaryDirectory() as scratch:
         before = Path(scratch) / "before"
         subprocess.run(["git", "worktree", "add", "--detach", before, revision], cwd=ROOT, check=True)
         try:
             with ThreadPoolExecutor(2) as pool:
-                old, new = pool.map(run_tree, (before, ROOT))
+                old, new = pool.map(lambda tree: run_tree(tree, *options), (before, ROOT))
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", before], cwd=ROOT, check=True)
     return report(old, new)
@@ -87,12 +89,12 @@ def report(old: dict[str, Any], new: dict[str, Any]) -> int:
     return 1 if differences else 0
 
 
-def run_tree(tree: Path) -> dict[str, Any]:
+def run_tree(tree: Path, *options: str) -> dict[str, Any]:
     """Return all results of a tree, by kind and name, from processes that import that tree."""
     environment = os.environ | {"PYTHONPATH": f"{tree / 'src'}{os.pathsep}{ROOT / 'scripts'}", "COLUMNS": "120"}
     with tempfile.TemporaryDirectory() as folder:
         results, messages = Path(folder) / "results.json", Path(folder) / "messages"
-        command = [sys.executable, __file__, "--results", str(results)]
+        command = [sys.executable, __file__, "--results", str(results), *options]
         subprocess.run(command, cwd=folder, env=environment, check=True)
         messages.touch()
         tests = [test for test in TESTS if (tree / test).exists()]
@@ -121,7 +123,7 @@ def pytest_configure() -> None:
     raises.RaisesExc.__exit__ = recorded
 
 
-def all_results() -> dict[str, Any]:
+def all_results(*, is_quick: bool) -> dict[str, Any]:
     """Return the results of the tree that is imported here."""
     policies = [row["name"] for row in json.loads(run("policies", "--json"))]
     printed = {
@@ -132,7 +134,7 @@ def all_results() -> dict[str, Any]:
         **{f"lab run {name}": run("lab", "run", name, "--json") for name in NAMED_RUNS},
     }
     simulated = {}
-    for name, arguments in simulations(policies):
+    for name, arguments in simulations(policies, *(QUICK if is_quick else (LOADS, SEEDS))):
         print(name, file=sys.stderr)
         result = run("simulate", *arguments, "--json", "--journal", "run.sqlite")
         story = run("explain", "run.sqlite", "--all", "--json")
@@ -148,16 +150,16 @@ def all_results() -> dict[str, Any]:
     return {"runs": simulated, "printed": {name: parsed(text) for name, text in printed.items()}, "interface": api()}
 
 
-def simulations(policies: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+def simulations(policies: Iterable[str], loads: Iterable[str], seeds: Iterable[int]) -> Iterator[tuple[str, list[str]]]:
     """Yield a name and the arguments of each simulation."""
     for policy in policies:
-        for load, workload in LOADS.items():
+        for load in loads:
             for model, options in JOBS.items():
-                for seed in SEEDS:
+                for seed in seeds:
                     yield (
                         f"{policy} {load} {model} {seed}",
                         [
-                            *("--policy", policy, "--workload", workload, "--service-rate", "10", "--seconds", "1h"),
+                            *("--policy", policy, "--workload", LOADS[load], "--service-rate", "10", "--seconds", "1h"),
                             *("--objective", "latency p95 < 10s", "--min", "1", "--max", "16", "--startup", "30s"),
                             *("--seed", str(seed), "--price", "0.25", *options),
                         ],
@@ -242,8 +244,8 @@ def without_notes(value: Any, shapes: dict[str, Any]) -> Any:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--results"]:
         target = Path(sys.argv[2])
-        target.write_text(json.dumps(all_results()))
-    elif len(sys.argv) == 2:
-        sys.exit(main(sys.argv[1]))
+        target.write_text(json.dumps(all_results(is_quick="--quick" in sys.argv)))
+    elif len(sys.argv) in (2, 3) and sys.argv[2:] in ([], ["--quick"]):
+        sys.exit(main(*sys.argv[1:]))
     else:
         sys.exit(__doc__)

@@ -10,8 +10,8 @@ from sqlalchemy import insert, select
 
 from headgate.core.types import Answer, Decision, Instances, Observation, Outcome, Receipt, Run, Verdict
 from headgate.journal import database
+from headgate.journal.database import JournalFollower
 from headgate.journal.postgres import PostgresDatabase, PostgresJournal
-from headgate.journal.reader import JournalFollower
 
 RUN = Run(0.0, "check", {}, "latency p95 < 10s", "agents", ("job",), job="orders")
 

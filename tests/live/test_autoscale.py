@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 import headgate
 from headgate.apps.steady_job import SteadyJob
 from headgate.core.types import Decision, Role
+from headgate.journal.contract import budget_key, startup_key
 from headgate.journal.sqlite import SqliteJournal
-from headgate.runtime.past import budget_key, startup_key
 from tests.live.support import eventually, executor_processes
 
 

@@ -6,6 +6,6 @@ import pytest
 from scripts.trace_walk import PAGE, WALKS, files_of
 
 
-@pytest.mark.parametrize("walk", ["reading", "experiment"])
+@pytest.mark.parametrize("walk", WALKS)
 def test_a_walk_passes_the_files_that_are_listed(walk: str) -> None:
     assert sorted(WALKS[walk]()) == sorted(files_of(PAGE.read_text(encoding="utf-8"), walk))

@@ -28,13 +28,13 @@ from headgate.core.types import (
     Sample,
 )
 from headgate.core.window import Window
+from headgate.journal.contract import state_key
 from headgate.journal.memory import MemoryJournal
 from headgate.policies.frame.base import Context, PolicyBase
 from headgate.policies.frame.settings import Settings
 from headgate.runtime.assembly import LoopSpec, open_loop, preview_policy, wire
 from headgate.runtime.autoscaler import Autoscaler, autoscale
 from headgate.runtime.exposition.job_figures import expose
-from headgate.runtime.past import state_key
 from headgate.testing import FakeClock
 
 if TYPE_CHECKING:

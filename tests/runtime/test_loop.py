@@ -30,9 +30,9 @@ from headgate.core.types import (
     Target,
 )
 from headgate.core.window import Window
+from headgate.journal.contract import startup_key, state_key
 from headgate.journal.memory import MemoryJournal
 from headgate.runtime.loop import FALLBACK_AFTER_TICKS, ControlLoop
-from headgate.runtime.past import startup_key, state_key
 from headgate.testing import FakeClock
 
 RUN = Run(0.0, "growing", {}, "latency p95 < 10s", "tiny", ("job",))

@@ -100,6 +100,17 @@ def check_target(target: Path | str | None, *, journal: Path | None = None) -> N
         raise InputError(f"{path} is a database, such as a journal; another file is needed to write to.")
 
 
+def checked(context: typer.Context, target: Path | str | None) -> Path | str | None:
+    """Refuse a file that cannot be written before the command starts.
+
+    A command that has a journal checks its files itself: they must not be that journal.
+    """
+    has_journal = any(parameter.name == "journal" for parameter in context.command.params)
+    if not (has_journal or context.resilient_parsing):  # The latter is when a shell completes the line.
+        check_target(target)
+    return target
+
+
 def _begins_with(path: Path, start: bytes) -> bool:
     try:
         with path.open("rb") as file:

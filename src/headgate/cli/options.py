@@ -7,9 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from headgate.cli.common import argument, check_target, duration_s, option
+from headgate.cli.common import argument, checked, duration_s, option
 from headgate.core.errors import InputError, StateError, cause_of
 from headgate.core.objective import Objective
 from headgate.core.plugins import DEFAULT_POLICY
@@ -17,17 +15,6 @@ from headgate.core.plugins import DEFAULT_POLICY
 if TYPE_CHECKING:
     from headgate.client import Client
     from headgate.workloads.contract import Workload
-
-
-def checked(context: typer.Context, target: Path | str | None) -> Path | str | None:
-    """Refuse a file that cannot be written before the command starts.
-
-    A command that has a journal checks its files itself: they must not be that journal.
-    """
-    has_journal = any(parameter.name == "journal" for parameter in context.command.params)
-    if not (has_journal or context.resilient_parsing):  # The latter is when a shell completes the line.
-        check_target(target)
-    return target
 
 
 Json = Annotated[

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from typing import Annotated, Protocol, TypeAlias
 
 from pydantic import Field, model_validator
 
+from headgate.core.contracts import Policy
 from headgate.core.types import JSON, Decision, Event, Instant, Observation, Outcome, Receipt, Role, Run
 from headgate.core.units import format_duration
 from headgate.policies.frame.settings import PositiveSeconds, Seconds, Settings, make_settings
@@ -213,3 +216,21 @@ def size_after(operator: str, seen: int | None, decision: Decision | None, recei
     answers = [receipt.answers[operator] for receipt in receipts if operator in receipt.answers]
     outcome = answers[-1].outcome if answers else Outcome.UNCHANGED
     return verdict.target if outcome.is_taken else verdict.current
+
+
+def state_key(job: str, operators: Sequence[str], policy: Policy) -> str:
+    """Return the key under which journals store what a policy with its settings has learned of a job."""
+    settings = getattr(policy, "settings", None)
+    chosen = json.dumps(settings.model_dump(mode="json") if settings is not None else {}, sort_keys=True)
+    digest = hashlib.sha256(chosen.encode()).hexdigest()[:12]
+    return f"job/{job}/operators/{','.join(operators)}/policy/{policy.name}/settings/{digest}"
+
+
+def startup_key(job: str) -> str:
+    """Return the key under which journals store how long new instances of a job's operators take to be useful."""
+    return f"job/{job}/startup"
+
+
+def budget_key(job: str) -> str:
+    """Return the key under which journals store the error budgets of a job and its cost."""
+    return f"job/{job}/budget"

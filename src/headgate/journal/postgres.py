@@ -33,8 +33,7 @@ from headgate.core.errors import InputError, JournalError, UnwritableJournalErro
 from headgate.core.extras import needing
 from headgate.journal import database
 from headgate.journal.contract import Retention, retention_from
-from headgate.journal.database import FORMAT, WRITING, metadata
-from headgate.journal.reader import JournalReader
+from headgate.journal.database import FORMAT, WRITING, JournalReader, metadata
 from headgate.journal.writer import JournalWriter, Thinning, Writing
 
 _THINS = int.from_bytes(b"hgthin")

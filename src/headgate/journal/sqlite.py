@@ -25,7 +25,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from headgate.core.types import Event, Run
 from headgate.journal import database
 from headgate.journal.contract import Retention, retention_from
-from headgate.journal.reader import JournalReader
+from headgate.journal.database import JournalReader
 from headgate.journal.writer import FileWriter, JournalWriter
 
 __all__ = ["Event", "Run", "SqliteJournal", "SqliteReader"]

@@ -39,7 +39,7 @@ from headgate.core.types import JSON, Decision, Event, Instant, Observation, Rec
 from headgate.journal import codec, database
 from headgate.journal.codec import packed
 from headgate.journal.contract import HOUR_S, MINUTE_S, Detail, Retention
-from headgate.journal.reader import JournalReader
+from headgate.journal.database import JournalReader
 
 AT_MOST = 250
 """Entries removed in one step, which bounds what an append costs."""

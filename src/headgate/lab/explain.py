@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from headgate.core.errors import InputError
-from headgate.journal.reader import JournalReader
+from headgate.journal.database import JournalReader
 from headgate.journal.sqlite import SqliteJournal
 from headgate.lab.what_if import CandidatePolicy, fixed_sizes_of, what_if
 from headgate.render.explanation import Explanation, JournalRun, explanation_of, objective_of, pick_run

@@ -13,6 +13,7 @@ from headgate.core.types import JSON, Decision, Instant, Observation, Run, Sampl
 from headgate.core.units import format_elapsed, plain
 from headgate.core.window import StartupSummary, startup_in_words, startup_summaries
 from headgate.journal import codec
+from headgate.journal.contract import budget_key, startup_key
 from headgate.journal.findings import (
     ShadowStory,
     Standing,
@@ -34,12 +35,11 @@ from headgate.render.story import (
 )
 from headgate.render.verdict import FixedSizes, RunVerdict, find_limit, is_recommending, judge_run, verdict_on
 from headgate.runtime.counted import course_of
-from headgate.runtime.past import budget_key, startup_key
 from headgate.runtime.summary import summarise
 
 if TYPE_CHECKING:
     from headgate.journal.contract import Thinned
-    from headgate.journal.reader import JournalReader
+    from headgate.journal.database import JournalReader
     from headgate.runtime.summary import Summary
 
 

@@ -10,10 +10,9 @@ import contextlib
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
-from headgate.core.contracts import Engine, Guard, ReportsEvents
+from headgate.core.contracts import Engine, Guard
 from headgate.core.errors import InputError
 from headgate.core.guards import Trusted
 from headgate.core.metrics import MetricSource
@@ -23,7 +22,7 @@ from headgate.core.plugins import DEFAULT_POLICY
 from headgate.core.step import Guards
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, Run, Severity
-from headgate.journal.contract import Journal
+from headgate.journal.contract import Journal, budget_key, startup_key, state_key
 from headgate.journal.sqlite import SqliteJournal
 from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, guards_for, policy_class
 from headgate.rules.constraints import constrained
@@ -32,7 +31,7 @@ from headgate.rules.rules_policy import Rules, RulesPolicy, load_constraints, re
 from headgate.runtime.loop import Clock, ControlLoop, Mode, Shadow, mode_named, refuse_duplicates, require_metrics
 from headgate.runtime.model_file import policy_with_files
 from headgate.runtime.objective_file import read_objective
-from headgate.runtime.past import Past, budget_key, history_for, read_past, read_state, startup_key, state_key
+from headgate.runtime.past import Past, history_for, read_past, read_state
 from headgate.runtime.rule_file import RuleFileWatch
 from headgate.runtime.settings_file import with_settings_file
 
@@ -180,7 +179,6 @@ class AssembledLoop:
 
     def __post_init__(self) -> None:
         self._watch_rule_file()
-        self.loop.chores.append(self._check_rule_file)
 
     def change_policy(
         self, policy: str | PolicyMaker, settings: Mapping[str, object] | None = None, text: str = ""
@@ -217,6 +215,8 @@ class AssembledLoop:
         if not self.parts.spec.watches_files or not isinstance(policy, RulesPolicy) or policy.settings.file is None:
             return
         path = Path(policy.settings.file)
+        if self._check_rule_file not in self.loop.chores:
+            self.loop.chores.append(self._check_rule_file)
         if before is not None and before.path == path:
             # The same watch goes on, so that no edit is missed between two of them.
             before.in_force, self._rule_file = policy.policy, before
@@ -270,8 +270,6 @@ def open_loop(
             past=past,
         )
         loop.make_fallback = parts.fallback
-        if isinstance(engine, ReportsEvents):
-            loop.chores.append(partial(_note_events, loop, engine))
         undone.pop_all()
     return AssembledLoop(loop, parts)
 
@@ -389,8 +387,3 @@ def _restore_shadows(loop: ControlLoop, past: Past) -> None:
             loop.note(
                 "state-refused", f"{why} Shadow {shadow.policy.name} starts without it.", severity=Severity.WARNING
             )
-
-
-def _note_events(loop: ControlLoop, engine: ReportsEvents) -> None:
-    for event in engine.take_events():
-        loop.note(event.kind, event.detail, at_s=event.at_s, numbers=event.numbers, severity=event.severity)

@@ -18,7 +18,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Protocol
 
-from headgate.core.contracts import Engine, Guard, Policy, Subscribable
+from headgate.core.contracts import Engine, Guard, Policy, ReportsEvents, Subscribable
 from headgate.core.errors import EngineGoneError, HeadgateError, InputError, StateError, UnknownNameError
 from headgate.core.guards import Bounds, Resumed, Trusted
 from headgate.core.metrics import MetricCallable, MetricSource, Observed, aggregate, split_key
@@ -41,10 +41,9 @@ from headgate.core.types import (
     Severity,
 )
 from headgate.core.window import History, Window
-from headgate.journal.contract import Journal
+from headgate.journal.contract import Journal, budget_key, startup_key, state_key
 from headgate.policies.frame.base import AnyPolicy
 from headgate.runtime.interrupts import raise_if_interrupted
-from headgate.runtime.past import budget_key, startup_key, state_key
 
 
 @dataclass(slots=True)
@@ -290,6 +289,9 @@ class ControlLoop:
         self._collector = MetricCollector(engine, metrics)
         self._gate = ReadingGate()
         self._subscribe(policy)
+        self._take_engine_events: Callable[[], Sequence[Event]] = (
+            engine.take_events if isinstance(engine, ReportsEvents) else tuple
+        )
         self._next: tuple[AnyPolicy, Guards, str] | None = None
         self._journal = journal
         self._requires_journal = requires_journal
@@ -310,6 +312,7 @@ class ControlLoop:
     def tick(self) -> Decision | None:
         """Run one cycle; return ``None`` if the engine could not be observed, so that nothing was decided."""
         now = self.clock.now()
+        _try(self._note_engine_events)
         for chore in self.chores:
             _try(chore)
         if self._next is not None:
@@ -367,6 +370,10 @@ class ControlLoop:
     ) -> None:
         """Journal something that happened to the loop."""
         self._note(Event(self.clock.now() if at_s is None else at_s, kind, detail, numbers, severity))
+
+    def _note_engine_events(self) -> None:
+        for event in self._take_engine_events():
+            self._note(event)
 
     def _note(self, event: Event) -> None:
         self._write(lambda journal: journal.noted(event))

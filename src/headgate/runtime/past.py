@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from headgate.core.contracts import Policy
 from headgate.core.errors import EngineError, InputError, cause_of
 from headgate.core.reading_gate import ReadingGate
 from headgate.core.topology import Topology
@@ -20,24 +18,6 @@ from headgate.journal.sqlite import SqliteJournal
 from headgate.policies.frame.base import AnyPolicy
 
 _SQLITE = b"SQLite format 3\x00"
-
-
-def state_key(job: str, operators: Sequence[str], policy: Policy) -> str:
-    """Return the key under which journals store what a policy with its settings has learned of a job."""
-    settings = getattr(policy, "settings", None)
-    chosen = json.dumps(settings.model_dump(mode="json") if settings is not None else {}, sort_keys=True)
-    digest = hashlib.sha256(chosen.encode()).hexdigest()[:12]
-    return f"job/{job}/operators/{','.join(operators)}/policy/{policy.name}/settings/{digest}"
-
-
-def startup_key(job: str) -> str:
-    """Return the key under which journals store how long new instances of a job's operators take to be useful."""
-    return f"job/{job}/startup"
-
-
-def budget_key(job: str) -> str:
-    """Return the key under which journals store the error budgets of a job and its cost."""
-    return f"job/{job}/budget"
 
 
 def read_state(path: Path | str, policy: str) -> Mapping[str, JSON]:

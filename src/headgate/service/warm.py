@@ -15,19 +15,9 @@ from functools import partial
 from headgate.core.errors import HeadgateError
 from headgate.core.types import JSON, Decision, Instant, Observation, Receipt, Role
 from headgate.core.window import History
-from headgate.journal.contract import CLOCKS_AGREE_S, ReadableJournal, size_after
-from headgate.journal.reader import AT_ONCE, JournalFollower, NewEntry
-from headgate.runtime.past import (
-    LONGEST_BREAK_S,
-    Past,
-    budget_key,
-    history_for,
-    in_order,
-    recall,
-    remember,
-    startup_key,
-    state_key,
-)
+from headgate.journal.contract import CLOCKS_AGREE_S, ReadableJournal, budget_key, size_after, startup_key, state_key
+from headgate.journal.database import AT_ONCE, JournalFollower, NewEntry
+from headgate.runtime.past import LONGEST_BREAK_S, Past, history_for, in_order, recall, remember
 from headgate.service.applied_changes import loop_spec
 from headgate.service.config.model import JobSpec
 from headgate.service.jobs import ENGINE

@@ -12,10 +12,22 @@ from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import Decision, GuardNote, Instances, Observation, Sample, Verdict
 from headgate.render.story import RowKind, story_of
-from headgate.service.pages.plots.axes import TimeAxis, ValueAxis
-from headgate.service.pages.plots.course import longest_path_s, panels
 from headgate.service.pages.plots.graph import Node, graph
-from headgate.service.pages.plots.panel import MARKS, Band, Level, Line, Mark, Panel, meter, sparkline, times
+from headgate.service.pages.plots.panel import (
+    MARKS,
+    Band,
+    Level,
+    Line,
+    Mark,
+    Panel,
+    TimeAxis,
+    ValueAxis,
+    longest_path_s,
+    meter,
+    panels,
+    sparkline,
+    times,
+)
 from headgate.service.pages.views.job_page import SIGNS
 
 NOW_S = 1000.0

@@ -11,7 +11,8 @@ from headgate.core.errors import DeposedError
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Instances, Sample
 from headgate.engines.agents import Report
-from headgate.runtime.past import LONGEST_BREAK_S, state_key
+from headgate.journal.contract import state_key
+from headgate.runtime.past import LONGEST_BREAK_S
 from headgate.service.config import JobSpec, OperatorSpec, ServiceConfig
 from headgate.service.operations import RequestedChange
 from headgate.service.service import Service

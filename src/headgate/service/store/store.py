@@ -15,10 +15,9 @@ from sqlalchemy.pool import StaticPool
 
 from headgate.core.errors import HeadgateError, InputError, UnwritableJournalError, cause_of, is_of_the_disk
 from headgate.journal.contract import Journal
-from headgate.journal.database import problem_with_writing
+from headgate.journal.database import JournalFollower, JournalReader, problem_with_writing
 from headgate.journal.memory import MemoryJournal
 from headgate.journal.postgres import SCHEMA, PostgresDatabase, PostgresJournal, first_line, is_postgres
-from headgate.journal.reader import JournalFollower, JournalReader
 from headgate.journal.sqlite import SqliteJournal
 from headgate.journal.writer import Fence
 from headgate.service.lease import Lease, database_now, make_lease_table

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from headgate.core.topology import Topology
-from headgate.service.pages.plots.svg import element
+from headgate.service.pages.plots.panel import element
 
 WIDTH, HEIGHT = 196, 92
 GAP_X, GAP_Y = 44, 18

@@ -1,18 +1,130 @@
-"""One plot: lines, bands, levels and markers over time."""
+"""Plots over time: axes, lines, bands, levels and markers, and the panels of one operator."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from headgate.core.types import Instant
-from headgate.core.units import plain
-from headgate.render.figures import peaks
-from headgate.service.pages.plots.axes import HEIGHT, WIDTH, TimeAxis, ValueAxis
-from headgate.service.pages.plots.svg import element, number, percent, points
+from headgate.core.objective import LatencySlo, Objective
+from headgate.core.topology import Topology
+from headgate.core.types import Decision, Instant, Observation, Role, Sample, Verdict
+from headgate.core.units import format_duration, plain
+from headgate.render.figures import peaks, samples_of, violations
+from headgate.render.story import AFTER, PREFIX, Item, RowKind, is_decision_on, row_of
+from headgate.service.config.model import JobSpec
+from headgate.service.pages.formats import latency
+
+WIDTH, HEIGHT = 1000.0, 100.0
+"""Of the box that lines are drawn in, whatever its size on the screen."""
+_STEPS_S = (10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+_MOST_LABELS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class TimeAxis:
+    """From some time ago to now, and a little beyond."""
+
+    now_s: Instant
+    span_s: float
+    ahead_s: float = 0.0
+
+    @property
+    def from_s(self) -> Instant:
+        return self.now_s - self.span_s
+
+    @property
+    def to_s(self) -> Instant:
+        return self.now_s + self.ahead_s
+
+    def share(self, at_s: Instant) -> float:
+        """How far from the left edge a time lies, 0 to 1; beyond that outside the plot."""
+        return (at_s - self.from_s) / (self.span_s + self.ahead_s)
+
+    def x(self, at_s: Instant) -> float:
+        return WIDTH * self.share(at_s)
+
+    def ticks(self) -> list[tuple[Instant, str]]:
+        """Round times before now, and now.
+
+        >>> [label for _, label in TimeAxis(1000.0, 900.0).ticks()]
+        ['−15m', '−10m', '−5m', 'now']
+        """
+        step_s = next((step for step in _STEPS_S if self.span_s / step < _MOST_LABELS), _STEPS_S[-1])
+        count = math.floor(self.span_s / step_s + 1e-9)
+        before = [(self.now_s - index * step_s, f"−{format_duration(index * step_s)}") for index in range(count, 0, -1)]
+        return [*before, (self.now_s, "now")]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueAxis:
+    """From 0 up to a round value."""
+
+    top: float
+    step: float
+
+    @classmethod
+    def reaching(cls, largest: float, *, whole: bool = False) -> ValueAxis:
+        """An axis with two to four steps on which a value fits.
+
+        >>> ValueAxis.reaching(37.0), ValueAxis.reaching(3, whole=True)
+        (ValueAxis(top=40.0, step=20.0), ValueAxis(top=3.0, step=1.0))
+        """
+        largest = largest if math.isfinite(largest) and largest > 0 else 1.0
+        if whole:
+            largest = max(2.0, largest)
+        decade = 10.0 ** math.floor(math.log10(largest))
+        for factor in (0.5, 1.0, 2.0, 2.5, 5.0):
+            step = factor * decade
+            if whole and step != round(step):
+                continue
+            count = math.ceil(largest / step - 1e-9)
+            if count <= 3:
+                return cls(max(2, count) * step if whole else count * step, step)
+        return cls(10 * decade, 5 * decade)
+
+    def y(self, value: float) -> float:
+        """From the top; what is above it lies outside."""
+        return HEIGHT * (1 - value / self.top)
+
+    def ticks(self) -> list[float]:
+        """The labelled values, without 0."""
+        return [index * self.step for index in range(1, round(self.top / self.step) + 1)]
+
+
+def element(name: str, *content: str, **attributes: str | float | None) -> Markup:
+    """An element; attributes that are ``None`` are left out, ``_`` stands for a dash and one at the end for nothing.
+
+    >>> element("text", "a < b", class_="tick", text_anchor="end", x=1.25)
+    Markup('<text class="tick" text-anchor="end" x="1.25">a &lt; b</text>')
+    """
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(number(value) if isinstance(value, int | float) else value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return Markup(f"<{name}{written}>{Markup().join(escape(part) for part in content)}</{name}>")
+
+
+def number(value: float) -> str:
+    """A coordinate: a tenth of a unit is less than a pixel of any screen.
+
+    >>> number(12.0), number(12.345)
+    ('12', '12.3')
+    """
+    return f"{value:.2f}".rstrip("0").rstrip(".") if abs(value) < 10 else f"{value:.1f}".removesuffix(".0")
+
+
+def points(pairs: Iterable[tuple[float, float]]) -> str:
+    return " ".join(f"{number(x)},{number(y)}" for x, y in pairs)
+
+
+def percent(share: float) -> str:
+    return f"{number(100 * share)}%"
+
 
 MOST_POINTS = 360
 """Of a line; a screen cannot show more."""
@@ -247,3 +359,85 @@ def meter(share: float, label: str, kind: str) -> Markup:
         role="img",
         aria_label=label,
     )
+
+
+EXPECTED = "expected"
+
+
+def panels(
+    time: TimeAxis,
+    observations: Sequence[Observation],
+    decisions: Sequence[Decision],
+    items: Sequence[Item],
+    objective: Objective,
+    operator: str,
+) -> list[Panel]:
+    """Return four plots over one time axis."""
+    samples = list(samples_of(observations, operator))
+    sizes = [(seen.at_s, seen.instances[operator]) for seen in observations if operator in seen.instances]
+    shaded = list(violations(samples, objective.slo_of(operator)))
+    acting = [
+        (decision.at_s, decision.verdicts[operator])
+        for decision in decisions
+        if decision.role is not Role.SHADOW and operator in decision.verdicts
+    ]
+    slo = objective.slo_of(operator)
+    levels = [Level(slo.bound_s, f"objective {format_duration(slo.bound_s)}")] if isinstance(slo, LatencySlo) else []
+
+    def measured(name: str, unit: str, kind: str, value_of: Callable[[Sample], float | None], expected: str) -> Panel:
+        points = [(sample.at_s, value_of(sample)) for sample in samples]
+        bands = _bands(acting, expected)
+        return Panel(name, unit, time, [Line(name.lower(), kind, points, filled=True)], bands, shaded=shaded)
+
+    load = measured("Load", "records/s", "rate", lambda sample: sample.input_rate_per_s, "rate_per_s")
+    waits = measured("Latency", "", "latency", lambda sample: sample.worst_latency_s, "latency_s")
+    backlog = measured("Backlog", "records", "backlog", lambda sample: sample.backlog, "backlog")
+    lines = [
+        Line("ready", "ready", [(at_s, size.ready) for at_s, size in sizes], steps=True),
+        Line("planned", "planned", [(at_s, size.planned) for at_s, size in sizes], steps=True),
+    ]
+    marks = list(_marks(items, operator))
+    size = Panel("Instances", "", time, lines, marks=marks, shaded=shaded, whole=True)
+    return [load, replace(waits, levels=levels, format_value=latency), backlog, size]
+
+
+def end_to_end(time: TimeAxis, observations: Sequence[Observation], spec: JobSpec) -> Panel:
+    """Return the plot of the latency from end to end: the sum along the path where it is longest."""
+    topology, slo = spec.topology, spec.end_to_end.slo
+    points = [(seen.at_s, longest_path_s(topology, seen)) for seen in observations]
+    levels = [Level(slo.bound_s, f"objective {format_duration(slo.bound_s)}")] if isinstance(slo, LatencySlo) else []
+    lines = [Line("end to end", "latency", points, filled=True)]
+    return Panel("Latency, end to end", "", time, lines, levels=levels, format_value=latency)
+
+
+def longest_path_s(topology: Topology, observation: Observation) -> float | None:
+    """Return the sum of the operators' latencies along the path where it is longest; ``None`` if one is unknown."""
+    until_s: dict[str, float] = {}
+    for operator in topology.order:
+        sample = observation.samples.get(operator)
+        if sample is None or sample.worst_latency_s is None:
+            return None
+        before_s = max((until_s[name] for name in topology.upstream(operator)), default=0.0)
+        until_s[operator] = before_s + float(sample.worst_latency_s)
+    return max(until_s.values(), default=None)
+
+
+def _bands(verdicts: Sequence[tuple[Instant, Verdict]], what: str) -> list[Band]:
+    """Return the predictions of a quantity, each at the time it was made for."""
+    found = []
+    for at_s, verdict in verdicts:
+        after_s, low, high = (
+            verdict.numbers.get(key) for key in (AFTER, f"{PREFIX}{what}_low", f"{PREFIX}{what}_high")
+        )
+        if isinstance(after_s, int | float) and isinstance(low, int | float) and isinstance(high, int | float):
+            found.append((at_s + after_s, float(low), float(high)))
+    return [Band(EXPECTED, found)] if len(found) > 1 else []
+
+
+def _marks(items: Sequence[Item], operator: str) -> Iterator[Mark]:
+    for item in items:
+        if not is_decision_on(item, operator):
+            continue
+        row = row_of(item)
+        if row.kind is not RowKind.HOLD and row.size is not None:
+            yield Mark(row.at_s, row.size, row.kind, row.key, f"{row.change}: {row.reason}")

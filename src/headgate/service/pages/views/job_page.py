@@ -21,17 +21,18 @@ from headgate.render.verdict import RunVerdict, find_limit, verdict_on
 from headgate.runtime.loop import Mode
 from headgate.service.jobs import ServedJob
 from headgate.service.pages.formats import UNKNOWN, Link, Tile, clock, count, iso, latency, rate, sizes
-from headgate.service.pages.plots.axes import TimeAxis
-from headgate.service.pages.plots.course import end_to_end, panels
 from headgate.service.pages.plots.graph import Node, graph
-from headgate.service.pages.plots.panel import Panel, times
+from headgate.service.pages.plots.panel import Panel, TimeAxis, end_to_end, panels, times
 from headgate.service.pages.views.details import (
+    Badge,
     ChangeRow,
     PredictionRow,
     RuleRow,
     ShadowRow,
     change_rows,
     now_facts,
+    objective_of,
+    operator_states,
     prediction_rows,
     rule_rows,
     shadow_rows,
@@ -47,7 +48,6 @@ from headgate.service.pages.views.overview import (
     total,
     worst_budget,
 )
-from headgate.service.pages.views.states import Badge, objective_of, operator_states
 from headgate.service.store.changes import ChangeKind
 
 
