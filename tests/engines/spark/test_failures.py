@@ -110,22 +110,49 @@ def test_a_standalone_cluster_has_no_such_limit() -> None:
     assert (limit.limit, limit.event, limit.why_paused(1.0)) == (None, None, None)
 
 
-def executor(name: str, removed_s: float | None) -> Executor:
+def executor(name: str, removed_s: float | None, tasks: int = 0) -> Executor:
     removed_ms = None if removed_s is None else int(1000 * removed_s)
-    return Executor(name, removed_s is None, 1, 0, 0, 0, 0, 0, removed_ms)
+    return Executor(name, removed_s is None, 1, 0, tasks, 0, 0, 0, removed_ms)
 
 
-def test_near_the_limit_nothing_is_requested_until_executors_have_not_failed_for_a_while() -> None:
+def test_near_the_limit_nothing_is_requested_for_a_while_after_an_executor_failed_at_its_start() -> None:
     limit = FailureLimit(6, None, None)
     limit.see(10.0, 0.0, [executor("1", 5.0), executor("2", 6.0), executor("3", None)], ())
     assert (limit.count, limit.why_paused(10.0)) == (2, None)
     limit.see(20.0, 0.0, [executor("3", 15.0), executor("4", 16.0), executor("5", None)], {"4"})
     assert limit.count == 3, "executor 4 was sent away, and did not fail"
     assert limit.why_paused(50.0) == (
-        "executors have failed 3 times, the last time 30s ago, and Spark ends the application after more than 6 "
-        "(spark.executor.maxNumFailures): none is requested within 10m of a failure"
+        "executors have failed 3 times, 30s ago before doing any work, and Spark ends the application after more than "
+        "6 (spark.executor.maxNumFailures): none is requested within 10m of such a failure"
     )
     assert limit.why_paused(20.0 + PAUSED_FOR_S) is None
+
+
+def test_executors_that_had_worked_and_were_killed_are_replaced() -> None:
+    """Requests have no part in such failures; to replace fewer would only make the job smaller."""
+    limit = FailureLimit(4, None, None)
+    limit.see(20.0, 0.0, [executor(str(number), 15.0, tasks=7) for number in range(4)], ())
+    assert (limit.count, limit.why_paused(21.0)) == (4, None)
+
+
+def test_pods_that_were_refused_are_failures_of_which_no_executor_tells() -> None:
+    backend, manager, _ = kubernetes("lifecycleManager")
+    found = FailureTracker.found(None, backend, "k8s://https://10.0.0.1", "client")
+    limit = FailureLimit(20, None, found)
+    for at_s, failures in ((1.0, 2), (2.0, 11)):
+        manager.getNumExecutorsFailed = same(failures)
+        limit.see(at_s, 0.0, [], ())
+    assert limit.why_paused(3.0) is not None
+
+
+def test_a_new_master_counts_its_own_failures() -> None:
+    limit = FailureLimit(2, None, None)
+    lost = [executor(str(number), 15.0) for number in range(3)]
+    limit.see(20.0, 0.0, lost, ())
+    assert limit.why_paused(20.0) is not None
+    limit.restart()
+    limit.see(30.0, 0.0, lost, ())
+    assert (limit.count, limit.why_paused(30.0)) == (0, None)
 
 
 def test_failures_are_forgotten_after_the_interval_that_was_set() -> None:

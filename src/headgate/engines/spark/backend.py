@@ -457,13 +457,15 @@ class Requests:
         self.confirmed = confirmed
         """The total that the cluster has agreed to; ``None`` before the first request."""
 
-    def sync(self, requested: int | None) -> None:
-        """Take in the total that Spark has now, which somebody else may have changed or forgotten.
+    def sync(self, requested: int | None) -> bool:
+        """Take in the total that Spark has now; return whether somebody else has changed or forgotten it.
 
         A new master of a YARN application in client mode clears it and requests what the job was started with.
         """
-        if self._open is None and requested not in (self.confirmed, self._last_request):
-            self.confirmed = requested
+        if self._open is not None or requested in (self.confirmed, self._last_request):
+            return False
+        self.confirmed = requested
+        return True
 
     def ask(self, executors: int) -> Answer | None:
         """Request a total; return ``None`` when the cluster agreed, otherwise the answer to report."""

@@ -457,7 +457,8 @@ class SparkEngine:
         On a standalone cluster they come one after the other, for seconds after the session has started.
         """
         if self._owns_target:
-            self._requests.sync(self._backend.requested())
+            if self._requests.sync(self._backend.requested()):
+                self._failures.restart()
         else:
             self._planned = max(self._planned, len(self._serving(executors)))
 

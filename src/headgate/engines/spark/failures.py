@@ -3,8 +3,8 @@
 On Kubernetes and YARN, Spark ends an application after more than ``spark.executor.maxNumFailures`` failed executors; a
 pod that the cluster refuses to create is such a failure. Without that setting the limit is twice the number of
 executors that the application was started with, at least 3, over its whole life: a job that grows into a quota, or just
-lives for long, is ended by it. A limit that nobody has chosen is therefore raised where Spark can be reached; near any
-other, executors that fail are not replaced and no more are requested, for a while.
+lives for long, is ended by it. A limit that nobody has chosen is therefore raised where Spark can be reached. Near any
+other, after an executor has failed before it had done anything, no more are requested for a while.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LEAST_DEFAULT = 3
 RAISED_LIMIT, RAISED_INTERVAL_S = 100_000, 3600.0
 """In an hour a cluster refuses at most some thousands of pods: Spark asks again every second."""
 PAUSED_FOR_S = 600.0
-"""After so long without a failure, more executors are requested even near the limit."""
+"""After so long without an executor that failed before it had done anything, more are requested even near the limit."""
 
 
 class FailureLimit:
@@ -36,10 +36,12 @@ class FailureLimit:
         self.limit = limit
         self._interval_s = interval_s
         self._tracker = tracker
-        self._failed_s: dict[str, Instant] = {}
-        """When executors failed, by their ids: those that left without having been sent away."""
+        self._gone: set[str] = set()
+        self._failed_s: list[Instant] = []
+        """When executors failed: those that left without having been sent away."""
         self._count = 0
         self._last_s: Instant | None = None
+        """When one last failed that had done nothing: such failures follow from requests, others from faults."""
         self.event: Event | None = None
         """What is to be said at the start."""
 
@@ -71,15 +73,24 @@ class FailureLimit:
         """Take in the executors there are and were, and those that Headgate has sent away."""
         if self.limit is None:
             return
+        worked = 0
         for executor in executors:
-            if executor.removed_ms is not None and executor.id not in ours:
-                self._failed_s.setdefault(executor.id, min(now, executor.removed_ms / 1000 + shift_s))
+            if executor.removed_ms is None or executor.id in self._gone:
+                continue
+            self._gone.add(executor.id)
+            if executor.id not in ours:
+                self._failed_s.append(min(now, executor.removed_ms / 1000 + shift_s))
+                worked += executor.completed_tasks > 0
         since_s = None if self._interval_s is None else now - self._interval_s
-        counted = sum(since_s is None or at_s >= since_s for at_s in self._failed_s.values())
+        counted = sum(since_s is None or at_s >= since_s for at_s in self._failed_s)
         known = None if self._tracker is None else self._tracker.count()
         before, self._count = self._count, counted if known is None else known
-        if self._count > before:
+        if self._count - before > worked:
             self._last_s = now
+
+    def restart(self) -> None:
+        """Forget failures: a new master of a YARN application counts its own."""
+        self._failed_s, self._count, self._last_s = [], 0, None
 
     def why_paused(self, now: Instant) -> str | None:
         """Why nothing more should be requested now; ``None`` where it may be."""
@@ -89,9 +100,9 @@ class FailureLimit:
         if ago_s >= PAUSED_FOR_S:
             return None
         return (
-            f"executors have failed {self._count} times, the last time {format_duration(ago_s)} ago, and Spark ends "
-            f"the application after more than {self.limit} ({LIMIT[0]}): none is requested within "
-            f"{format_duration(PAUSED_FOR_S)} of a failure"
+            f"executors have failed {self._count} times, {format_duration(ago_s)} ago before doing any work, and Spark "
+            f"ends the application after more than {self.limit} ({LIMIT[0]}): none is requested within "
+            f"{format_duration(PAUSED_FOR_S)} of such a failure"
         )
 
 
