@@ -22,6 +22,7 @@ from headgate.simulation.stream import bends_s
 from headgate.workloads.contract import Workload
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
 MOST_BATCHES = 500_000
 """Beyond this many batches (four weeks of a 5 s trigger) older ones are settled."""
 _PARTS = 8
@@ -175,14 +176,32 @@ class _BatchSpan:
         past = np.searchsorted(self.turns_s, newest_s, side="left")
         whole = first >= past
         results = [np.column_stack([records, end_s - newest_s, end_s - oldest_s])[whole]]
-        for index in np.flatnonzero(~whole):
-            turns_s = self.turns_s[first[index] : past[index]]
-            edges_s = np.concatenate([[oldest_s[index]], turns_s, [newest_s[index]]])
-            counts_between = np.diff(self.arrived_by(edges_s))
-            total = counts_between.sum()
-            counts = counts_between * (records[index] / total) if total > 0 else counts_between
-            results.append(np.column_stack([counts, end_s[index] - edges_s[1:], end_s[index] - edges_s[:-1]]))
+        if not whole.all():
+            split = np.column_stack([records, oldest_s, newest_s, end_s])[~whole]
+            results.append(self._results_between_turns(split, first[~whole], past[~whole]))
         return np.concatenate(results)
+
+    def _results_between_turns(self, spans: Rows, first: Places, past: Places) -> Rows:
+        """Return latencies of spans that include the turns from ``first`` to before ``past``, of each at least one."""
+        records, oldest_s, newest_s, end_s = spans.T
+        counts = past - first
+        # The edges of all spans in one row: the oldest record, the turns, the newest record.
+        begins = np.cumsum(counts + 2) - (counts + 2)
+        edges_s = np.empty(int((counts + 2).sum()))
+        edges_s[begins], edges_s[begins + counts + 1] = oldest_s, newest_s
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        edges_s[np.repeat(begins + 1, counts) + within] = self.turns_s[np.repeat(first, counts) + within]
+        parts = counts + 1
+        starts = np.cumsum(parts) - parts
+        lower = np.repeat(begins - starts, parts) + np.arange(parts.sum())
+        arrived = self.arrived_by(edges_s)
+        between = arrived[lower + 1] - arrived[lower]
+        totals = between[starts] + between[starts + 1]
+        for place in np.flatnonzero(parts > 2):  # Rare: batches are mostly shorter than the steps of a load.
+            totals[place] = between[starts[place] : starts[place] + parts[place]].sum()
+        scale = np.where(totals > 0, records / np.where(totals > 0, totals, 1.0), 1.0)
+        end_s = np.repeat(end_s, parts)
+        return np.column_stack([between * np.repeat(scale, parts), end_s - edges_s[lower + 1], end_s - edges_s[lower]])
 
     def _backlogs(self) -> Rows:
         """Return time, backlog and arrivals at every moment where the slope of the backlog changes."""
