@@ -26,6 +26,7 @@ from headgate.service.jobs import ENGINE
 from headgate.service.service import Service
 from headgate.service.standby import Standby
 from headgate.service.store import open_store
+from headgate.service.store import store as store_module
 from headgate.service.store.tokens import Scope
 from headgate.testing.clock import FakeClock
 from tests.service.services import CLICKS, START_S, Served, served
@@ -231,6 +232,20 @@ def test_a_token_table_that_is_locked_stops_only_tokens_that_are_not_known() -> 
         assert [here.report().status_code for _ in range(20)] == [200] * 20
         assert time.monotonic() - began_s < 1.5
         assert here.client(headers={"Authorization": "Bearer new"}).get("/v1/jobs").status_code == 503
+
+
+def test_a_lock_on_a_table_is_not_waited_for_without_end(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "ANSWER_WITHIN_S", 1)
+    store = open_store(database_url)
+    try:
+        with store._engine.connect() as locking:
+            locking.exec_driver_sql("LOCK TABLE headgate.headgate_tokens IN ACCESS EXCLUSIVE MODE")
+            began_s = time.monotonic()
+            with pytest.raises(JournalError, match="statement timeout"):
+                store.tokens.all()
+            assert time.monotonic() - began_s < 4.0
+    finally:
+        store.close()
 
 
 def test_a_token_table_that_cannot_be_read_stops_only_tokens_that_are_not_known() -> None:

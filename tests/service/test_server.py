@@ -10,6 +10,7 @@ import pytest
 
 from headgate.client import Client
 from headgate.core.errors import InputError, ServiceAwayError
+from headgate.service import connections
 from headgate.service.config.model import ServiceConfig, Tls
 from headgate.service.serving import ApiServer, serving
 from tests.service.services import CLICKS, served
@@ -86,6 +87,15 @@ def test_it_ends_although_somebody_listens() -> None:
         assert next(entries)
         here.service.hub.close()
         assert all(kind in ("decision", "event") for kind, _ in entries), "until it ends"
+
+
+def test_a_handshake_that_does_not_come_ends_its_connection(tls: Tls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(connections._WITHIN_S, connections.Progress.HEAD, 0.2)
+    with served() as here, ApiServer(here.app, tls=tls) as server:
+        port = int(server.url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=10.0) as client:
+            assert not client.recv(100)
+        assert server.connections.refused == 1
 
 
 def test_two_services_cannot_use_one_sqlite_store(tmp_path: Path) -> None:

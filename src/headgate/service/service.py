@@ -112,7 +112,7 @@ class Service:
         self._warm = WarmJobs(store, self.clock.now)
         if leads:
             for spec in config.jobs:
-                self._take_on_if_possible(spec, store.changes.of(spec.name))
+                self.take_on_if_possible(spec, store.changes.of(spec.name))
 
     @property
     def leads(self) -> bool:
@@ -155,12 +155,12 @@ class Service:
             for spec in some:
                 if not may_continue():
                     return
-                self._take_on_if_possible(spec, changes.get(spec.name, ()), past)
+                self.take_on_if_possible(spec, changes.get(spec.name, ()), past)
         self._warm.forget()
         how = "followed before" if followed else "those not followed before were read from the journal"
         logger.info("%d jobs were taken on in %.1f s, %s", len(self.fleet), self.clock.now() - now, how)
 
-    def _take_on_if_possible(
+    def take_on_if_possible(
         self,
         spec: JobSpec,
         requested: Sequence[JobChange],
@@ -197,7 +197,7 @@ class Service:
             if spec is None or not self.leads or any(job.name == name for job in self.fleet):
                 del self._failed[name]
             elif now - failed_s >= FAILED_AGAIN_S:
-                self._take_on_if_possible(spec, self.store.changes.of(name))
+                self.take_on_if_possible(spec, self.store.changes.of(name))
 
     def stand_by(self) -> None:
         """Follow what the leader journals, to be able to take over at once."""

@@ -237,7 +237,7 @@ def apply_config(service: Service, wanted: ServiceConfig) -> None:
         service.release(name, "its file has changed")
         added.append(name)
     for name in added:
-        service.take_on(service.make_job(new[name], service.store.changes.of(name)))
+        service.take_on_if_possible(new[name], service.store.changes.of(name))
     if not (gone or added or different):
         return
     names = {"added": added, "changed": different, "gone": gone}
