@@ -146,3 +146,18 @@ def test_explain_says_which_trigger_held_since_when_and_what_stopped_a_rule(rule
 def test_policies_lists_the_rules() -> None:
     assert "as written in a rule file" in headgate("policies").stdout
     assert "a running autoscaler takes up its changes" in headgate("policies", "rules").stdout
+
+
+def test_an_operator_that_nothing_was_compared_with_is_noted(tmp_path: Path) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text(
+        "rules: [{name: late, scale_out: enrch, by: 1, never_above: 8, "
+        "when: {metric: latency_s, above: 10, for_at_least: 5s}}]\n"
+    )
+    printed = headgate("rules", "check", str(file)).stdout
+    assert "note: whether there is an operator enrch is not checked; name those of the job by --operator" in printed
+    assert "unknown operator 'enrch', did you mean 'enrich'?" in refused(
+        "rules", "check", str(file), "--operator", "enrich"
+    )
+    file.write_text(file.read_text().replace("enrch", "job"))
+    assert "note:" not in headgate("rules", "check", str(file)).stdout

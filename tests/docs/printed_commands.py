@@ -144,6 +144,19 @@ PAGES: Mapping[str, Mapping[str, How]] = {
         "headgate lab run": Stopped(r"flink-bottleneck .* [4-9]%", "headgate: stopped; nothing is saved"),
     },
     "docs/lab/kafka-load.md": {},
+    "docs/tutorials/flink-job.md": {
+        "headgate flink up": Ends("up at http://127.0.0.1:48101"),
+        "headgate flink run slow-middle": Ends(r"middle runs at \S+ as [0-9a-f]{32}"),
+        "headgate load": Stopped("acknowledged", "stopped early: .* acknowledged, 0 failed", continues=True),
+        "headgate autoscale-flink --url http://127.0.0.1:48101 --job middle --recommend": Ends("recommended"),
+        "headgate autoscale-flink --url http://127.0.0.1:48101 --job middle --objective": Ends(
+            "why: headgate explain middle.db"
+        ),
+    },
+    "docs/tutorials/spark-job.md": {
+        "headgate cluster up": Ends(r"up at spark://\S+ with 4 slots"),
+        "headgate cluster down": Ends("stopped the cluster at spark://"),
+    },
     "docs/lab/league.md": {
         "headgate lab run league --quick": Stopped(
             r"[1-9]\d* of \d+ runs", r"headgate: stopped; go on with: headgate lab run league --quick --out \S+"
@@ -164,6 +177,7 @@ NOT_RUN = {
     "python -m benchmarks.kafka_load": "it takes the better part of an hour, and tells nothing in its first minutes",
     "spark-submit --master k8s": "there is no Kubernetes to submit to",
     "spark-submit --master yarn": "there is no YARN to submit to",
+    "headgate submit job.yaml": "it names a cluster; tests/live/test_submit.py runs such a job",
     "headgate autoscale-flink --url http://jobmanager:8081": "there is no Kubernetes to start TaskManagers",
 }
 """What cannot be run where tests are, by how it begins."""

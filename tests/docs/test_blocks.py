@@ -25,6 +25,7 @@ from headgate.cli.app import app
 from headgate.cli.common import with_json_target
 from headgate.core.objective import parse_objective
 from headgate.policies import policy_names
+from headgate.runtime.job_file import read_job_file
 from headgate.runtime.objective_file import read_objective
 from headgate.runtime.settings_file import read_settings
 from headgate.workloads import parse_workload
@@ -37,6 +38,7 @@ TARGETS = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(encod
 IN_A_SENTENCE = re.compile(r"(?<!`)`(headgate [^`]+)`(?!`)")
 
 LISTED = {
+    "docs/tutorials/savings.md output 2": "the first lines of a file",
     "docs/guides/quotas.md output 1": "tests/core/test_quotas.py holds these sentences",
     "docs/guides/load.md output 1": "its times are of one machine; tests/live/test_doc_commands.py compares its counts",
     "docs/guides/load.md output 2": "the same",
@@ -121,6 +123,7 @@ RUN_ELSEWHERE = {
     "docs/objectives.md python 1": EXAMPLES,
     "docs/objectives.md python 2": EXAMPLES,
     "docs/policies/q-learning.md python 1": EXAMPLES,
+    "docs/tutorials/spark-job.md python 1": "tests/live/test_submit.py",
 }
 """Examples that need a cluster, a broker, a database, a service or a package, and where they are run."""
 
@@ -210,9 +213,10 @@ def check_python(arguments: list[str]) -> None:
 
 
 def check_submit(arguments: list[str]) -> None:
-    """No cluster is there to submit to: options come in pairs, and a job comes last."""
-    options, job = arguments[:-1], arguments[-1]
-    assert job.endswith("job.py")
+    """No cluster is there to submit to: options come in pairs, and a job comes last, or the launcher with its file."""
+    count = 2 if arguments[-1] == "job.yaml" else 1
+    options, job = arguments[:-count], arguments[-count:]
+    assert job in (["launch.py", "job.yaml"], ["job.py"]) or job[0].endswith("job.py")
     assert all(option.startswith("--") for option in options[::2])
     given = zip(options[::2], options[1::2], strict=True)
     assert all("=" in value for option, value in given if option == "--conf")
@@ -229,6 +233,7 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
     "headgate": check_headgate,
     "make": check_make,
     "pip": check_pip,
+    "printf": unchecked,
     "python": check_python,
     "spark-submit": check_submit,
 }
@@ -347,6 +352,14 @@ def test_files_are_read_as_headgate_reads_them(block: Block, files: Path) -> Non
             assert read_objective(file).max_instances == 8
         case _:  # a part of a file: no more can be said of it
             assert YAML(typ="safe").load(block.text)
+
+
+def test_the_job_file_of_the_tutorial_is_read(files: Path) -> None:
+    (files / "job.py").touch()
+    (files / "job.yaml").write_text(
+        next(block.text for block in ALL if block.name == "docs/tutorials/spark-job.md yaml 1")
+    )
+    assert read_job_file(files / "job.yaml").objective.max_instances == 4
 
 
 @named("json", "toml")

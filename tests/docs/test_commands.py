@@ -40,6 +40,7 @@ NOT_HERE = (
     "simulate --policy half-full",
     "simulate --settings lab/tune-hpa/settings.yaml",
     "status",
+    "submit job.yaml",
     "token",
 )
 """What needs a cluster, a broker, a service or a package, by how it begins."""

@@ -23,6 +23,9 @@ from headgate.core.errors import InputError
 if TYPE_CHECKING:
     from headgate.rules import RulePolicy
 
+SINGLE_OPERATOR = "job"
+"""The name of the operator of a job that has only one."""
+
 rules = typer.Typer(no_args_is_help=True, help="Check and show rule files.", rich_markup_mode="rich")
 
 FileArgument = Annotated[Path, argument("FILE", "A rule file, YAML or JSON.")]
@@ -53,12 +56,25 @@ def check(file: FileArgument, operator: OperatorOption = None, json_file: option
             raise
         write_json(refused_document(file, error), json_file)
         raise typer.Exit(2) from error
+    warnings = [*overlaps(policy), *_unchecked(policy, operator)]
     if json_file is not None:
-        write_json({"file": str(file), "valid": True, "errors": [], "warnings": overlaps(policy)}, json_file)
+        write_json({"file": str(file), "valid": True, "errors": [], "warnings": warnings}, json_file)
         return
     say(f"{file} is valid: {counted(len(policy.rules), 'rule')} and {counted(len(policy.constraints), 'constraint')}.")
-    for warning in overlaps(policy):
+    for warning in warnings:
         say(f"note: {warning}")
+
+
+def _unchecked(policy: RulePolicy, operators: list[str] | None) -> list[str]:
+    """Return a note on operators that were not compared with those of a job."""
+    of_rules, of_constraints = {rule.operator for rule in policy.rules}, {part.operator for part in policy.constraints}
+    named = (of_rules | of_constraints) - {"*", SINGLE_OPERATOR}
+    if operators or not named:
+        return []
+    return [
+        f"whether there is an operator {', '.join(sorted(named))} is not checked; name those of the job by --operator "
+        f"(a job of one is called {SINGLE_OPERATOR})."
+    ]
 
 
 @rules.command()

@@ -87,11 +87,9 @@ def figure(
     data.append(axis.steps("ready", READY, [(at_s, size.ready) for at_s, size in sizes]))
     data.extend(_markers(axis, [row_of(item) for item in items if is_decision_on(item, operator)]))
     budgets = budget_course(observations, objective.slo_of(operator), operator, _BUDGET_POINTS)
-    spent = [
-        (at_s, 100 * budget.spent if math.isfinite(budget.spent) else None)
-        for at_s, budget in budgets
-        if not budget.is_young  # Its size is not known yet.
-    ]
+    # The size of a young budget is not known yet.
+    known = [] if not budgets or budgets[-1][1].is_young else budgets
+    spent = [(at_s, 100 * budget.spent if math.isfinite(budget.spent) else None) for at_s, budget in known]
     if spent:
         data.append(axis.line(_BUDGET, "budget spent", BUDGET, spent))
     panels = _PANELS if spent else _PANELS[:_INSTANCES]

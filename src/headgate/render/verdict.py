@@ -162,15 +162,29 @@ def is_recommending(decisions: Sequence[Decision]) -> bool:
 
 
 def find_limit(
-    observations: Sequence[Observation], decisions: Sequence[Decision], objective: Objective, operators: Sequence[str]
+    observations: Sequence[Observation],
+    decisions: Sequence[Decision],
+    objective: Objective,
+    operators: Sequence[str],
+    largest: Mapping[str, int] | None = None,
 ) -> Limit | None:
-    """Return what the operator that violated its objective longest was limited by; ``None``: it was not violated."""
-    found = [_limit_of(observations, decisions, objective, operator) for operator in operators]
+    """Return what the operator that violated its objective longest was limited by; ``None``: it was not violated.
+
+    ``largest`` is the maximum of operators whose bounds are not those of the objective.
+    """
+    found = [
+        _limit_of(observations, decisions, objective, operator, (largest or {}).get(operator, objective.max_instances))
+        for operator in operators
+    ]
     return max((limit for limit in found if limit is not None), key=lambda limit: limit.of_s, default=None)
 
 
 def _limit_of(
-    observations: Sequence[Observation], decisions: Sequence[Decision], objective: Objective, operator: str
+    observations: Sequence[Observation],
+    decisions: Sequence[Decision],
+    objective: Objective,
+    operator: str,
+    maximum: int,
 ) -> Limit | None:
     slo = objective.slo_of(operator)
     acting = [
@@ -186,7 +200,7 @@ def _limit_of(
         sample, size = observation.samples.get(operator), observation.instances.get(operator)
         if sample is not None and size is not None and before is not None and slo.violated_by(sample):
             verdict = acting[place][1] if place >= 0 else None
-            if size.planned >= objective.max_instances or (verdict is not None and is_capped(verdict)):
+            if size.planned >= maximum or (verdict is not None and is_capped(verdict)):
                 cause = CAPPED
             elif size.ready < size.planned:
                 cause = STARTING
@@ -228,7 +242,8 @@ def _missed(objective: Objective, summary: Summary | None, standing: Standing | 
 
 def missed_in_run(budget: Budget) -> float | None:
     """Return the share that missed the objective in the whole run, or in the last period where only that is known."""
-    return budget.missed_share if budget.run is None else budget.run.missed_share
+    found = None if budget.run is None else budget.run.missed_share
+    return budget.missed_share if found is None else found
 
 
 def _outcome(objective: Objective, is_met: bool | None, missed: float | None, what: str, *, recommends: bool) -> str:

@@ -195,7 +195,13 @@ def _verdict(job: ServedJob, found: Entries, span_s: float) -> RunVerdict:
         objective,
         max((budget.covered_s for budget in budgets.values()), default=span_s),
         standing=Standing(budgets, spending),
-        limit=find_limit(found.observations, found.decisions, objective, job.operators),
+        limit=find_limit(
+            found.observations,
+            found.decisions,
+            objective,
+            job.operators,
+            {operator.name: operator.max_instances for operator in job.spec.operators},
+        ),
         recommends=job.loop.mode is Mode.RECOMMEND,
     )
 
