@@ -361,6 +361,32 @@ def test_a_standby_goes_on_after_an_error_that_nobody_foresaw(caplog: pytest.Log
         assert len([line for line in caplog.records if line.levelno == logging.WARNING]) == 1, "it is said once"
 
 
+def test_probes_say_when_nobody_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    # This test steps it, not a thread.
+    monkeypatch.setattr(Standby, "is_alive", True)
+    clock = FakeClock(1000.0)
+    standby = Standby(_Broken(), _Failing(), clock.now)  # type: ignore[arg-type]  # as far as they are used
+    with served() as here:
+        here.service.standby = standby
+
+        here.service.scheduler.start()
+        try:
+            standby.step()
+            clock.advance(600.0)
+            health = here.client().get("/healthz")
+            assert (health.status_code, health.text) == (200, "ok, but nobody can lead: a defect")
+            standby.problem = ""
+            health = here.client().get("/healthz")
+            assert health.status_code == 503
+            assert health.text == "nobody has led for 600 s, although the store can be reached."
+        finally:
+            here.service.standby = None
+
+
+class _Failing:
+    is_warm = True
+
+
 class _Broken:
     lasts_s = 4.0
 

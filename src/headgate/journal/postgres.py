@@ -138,10 +138,12 @@ CONNECT_WITHIN_S = 5
 MOST_CONNECTIONS = 10
 IDLE_WITHIN_S = 5
 """A transaction whose client is silent for so long is undone by the server: one that is cut off must hold no locks."""
+LOCK_WITHIN_S = 15
+"""A statement that waits for a lock for so long fails: the loop must not stand still because somebody locks a table."""
 _CONNECTING = {
     "connect_timeout": CONNECT_WITHIN_S,
     "application_name": "headgate",
-    "options": f"-c idle_in_transaction_session_timeout={IDLE_WITHIN_S}s",
+    "options": f"-c idle_in_transaction_session_timeout={IDLE_WITHIN_S}s -c lock_timeout={LOCK_WITHIN_S}s",
     # A server that is cut off is noticed within seconds, and not when the kernel gives up.
     "keepalives_idle": 5,
     "keepalives_interval": 2,

@@ -38,7 +38,8 @@ ACCEPTED_AT_ONCE = 16
 """Connections accepted before others are served."""
 HEAD_WITHIN_S = 10.0
 BODY_WITHIN_S = 30.0
-KEEP_ALIVE_S = 5
+KEEP_ALIVE_S = 20
+"""Longer than most agents wait between two reports, which else would connect each time."""
 LONGEST_HEAD = 32_768
 _NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 

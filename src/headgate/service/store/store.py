@@ -95,7 +95,8 @@ class Store:
     def _on(self, engine: Engine) -> Iterator[Connection]:
         try:
             with engine.begin() as connection:
-                if engine.dialect.name == "postgresql":
+                # The lease has to wait: for a write that passed its fence, until that ends or is given up.
+                if engine.dialect.name == "postgresql" and engine is self._engine:
                     connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{ANSWER_WITHIN_S}s'")
                 yield connection
         except (exc.DBAPIError, exc.TimeoutError) as error:
