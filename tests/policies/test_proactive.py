@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headgate.core.errors import UnknownNameError
+from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Event, Sample, Startup
 from headgate.journal.memory import MemoryJournal
@@ -81,6 +81,22 @@ def test_exploration_says_what_it_lacks() -> None:
     reason = [event.detail for event in run("constant:10", hours=0.4).events]
     lacks = "the objective was not violated yet, so what an instance can carry is not known"
     assert reason == [f"job: exploration goes on; {lacks}"] * 2
+
+
+def test_utilization_can_end_exploration_without_a_violation() -> None:
+    quiet = run("sine:mean=30,amplitude=15,period=20m", settings={"least_utilization": 0.3, "check_every_s": 1200.0})
+    at_s, detail = quiet.switches[0]
+    assert "exploration → optimal control" in detail
+    assert quiet.violations(0.0, at_s) == 0
+    idle = run("constant:1", hours=0.7, settings={"least_utilization": 0.3, "check_every_s": 1200.0})
+    assert not idle.switches
+
+
+@pytest.mark.parametrize("threshold", [1.0, 2.0])
+def test_a_stability_threshold_that_no_model_can_fail_is_refused(threshold: float) -> None:
+    """Predictions lie between 0 and twice the bound, so their spread is at most the bound."""
+    with pytest.raises(InputError, match=f"stability_threshold {threshold:g}"):
+        policy("proactive", stability_threshold=threshold)
 
 
 def test_in_exploration_it_does_what_reactive_does(learned: Run) -> None:
@@ -229,13 +245,14 @@ def test_what_has_piled_up_is_sized_for(learned: Run, backlog: float, queued_per
     assert target.instances == instances
 
 
-def test_a_size_must_carry_the_load_whatever_its_model_says(learned: Run) -> None:
-    """A model that was made to promise that any size carries any load."""
+@pytest.mark.parametrize("sizes_by", ["both", "capacity", "model"])
+def test_a_size_must_carry_the_load_whatever_its_model_predicts(learned: Run, sizes_by: str) -> None:
+    """A model that was made to promise that any size carries any load; it too breaks at the learned capacity."""
     state = json.loads(json.dumps(dict(learned.result.state)))
     model = state["operators"]["job"]["model"]
     for curve in (*model["curves"].values(), model["shared"]):
         curve["values"] = [0.1 for _ in curve["values"]]
-    made = policy("proactive", parse_objective("latency p95 < 9s").within(1, 24))
+    made = policy("proactive", parse_objective("latency p95 < 9s").within(1, 24), sizes_by=sizes_by)
     made.restore(state)
     target = propose(made, history([reading(at_s, 50.0, 3.3) for at_s in range(0, 60, 5)], planned=4))
     assert target.numbers["needed"] == 4

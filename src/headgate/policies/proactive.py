@@ -39,6 +39,14 @@ _LONGEST_AHEAD = 4
 """Late readings need a longer forecast, up to this multiple of the horizon."""
 
 
+class SizedBy(StrEnum):
+    """What the sizes of optimal control are made from."""
+
+    BOTH = "both"
+    CAPACITY = "capacity"
+    MODEL = "model"
+
+
 class ControlMode(StrEnum):
     EXPLORATION = "exploration"
     OPTIMAL_CONTROL = "optimal-control"
@@ -61,6 +69,8 @@ class Explored:
     points: deque[Point] = field(default_factory=lambda: deque(maxlen=_MOST_READINGS))
     violated: bool = False
     """Whether the objective was violated in this exploration, so that the capacity of an instance is known."""
+    busiest: float = 0.0
+    """The highest utilisation of this exploration."""
     model: PerformanceModel | None = None
     detector: ChangeDetector | None = None
 
@@ -91,6 +101,7 @@ class Explored:
             "needed": self.needed.to_json(),
             "points": [list(point) for point in self.points],
             "violated": self.violated,
+            "busiest": self.busiest,
             "model": None if self.model is None else self.model.to_json(),
             "detector": None if self.detector is None else self.detector.snapshot(),
         }
@@ -104,7 +115,7 @@ class Explored:
         self.learned_s = None if saved["learned_s"] is None else float(saved["learned_s"])
         self.needed = Recommendations.from_json(saved["needed"])
         self.points.extend(Point(float(rate), int(size), float(pressure)) for rate, size, pressure in saved["points"])
-        self.violated = bool(saved["violated"])
+        self.violated, self.busiest = bool(saved["violated"]), float(saved.get("busiest", 0.0))
         if saved["model"] is not None:
             self.model = PerformanceModel.from_json(saved["model"])
             self.detector = detector(self.model)
@@ -118,9 +129,14 @@ class ProactiveSettings(ReactiveSettings):
     """Steady readings without which that is not tried."""
     resamples: Annotated[int, Field(ge=10)] = 250
     """Refits of the model by which its stability is judged (the document's k)."""
-    stability_threshold: Pressure = 0.5
+    stability_threshold: Level = 0.5
     """Largest spread of predictions that counts as stable, as a share of the objective's bound (the document's λ: 0.05
-    of slow records where 0.1 are allowed)."""
+    of slow records where 0.1 are allowed). Predictions reach twice the bound at most, so no spread is above 1."""
+    least_utilization: Level | None = None
+    """Exploration also ends without a violation once instances were this busy, as that shows what one can carry;
+    without it a violation is needed, as in the document."""
+    sizes_by: SizedBy = SizedBy.BOTH
+    """In optimal control: the performance model and the capacity of an instance, or only one of them."""
     forecaster: str = "linear-trend"
     """Who predicts the load; with a setting of its own as ``linear-trend:window=20``."""
     horizon_s: Period = 60.0
@@ -240,6 +256,7 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
         if known.model is None:
             known.points.append(Point(rate, instances.ready, pressure))
             known.violated = known.violated or pressure >= 1
+            known.busiest = max(known.busiest, sample.utilization or 0.0)
         else:
             point = Point(rate, instances.ready, pressure)
             self._judge(now, operator, known.model, point, queueing=is_queueing(sample))
@@ -253,7 +270,7 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
         capacity, rate = self._reactive.capacity(operator), sample.input_rate_per_s
         if len(known.points) < settings.least_readings:
             missing = f"{len(known.points)} steady readings, {settings.least_readings} are needed"
-        elif capacity is None or not known.violated:
+        elif capacity is None or not (known.violated or self._was_busy(known)):
             missing = "the objective was not violated yet, so what an instance can carry is not known"
         elif rate is None or instances.ready < 1:
             missing = "the present load is not known"
@@ -290,6 +307,10 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
             return
         self._tell(now, "stability-check", f"{operator}: exploration goes on; {missing}", {})
 
+    def _was_busy(self, known: Explored) -> bool:
+        least = self.settings.least_utilization
+        return least is not None and known.busiest >= least
+
     def _detector(self, model: PerformanceModel) -> ChangeDetector:
         return ChangeDetector(self.settings.abrupt_threshold, self.settings.gradual_threshold, model.error)
 
@@ -315,7 +336,7 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
             return
         known.model = known.detector = None
         known.points.clear()
-        known.violated = False
+        known.violated, known.busiest = False, 0.0
         known.checked_s = now
         self._reactive.forget(operator)
         numbers: dict[str, Number] = {
@@ -398,9 +419,11 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
         """The least size that keeps the objective, by the model, and carries all there is, by what an instance does."""
         allowed = 1 - self._margins * model.error
         lowest, highest = self.objective.bounds_of(operator, self.topology)
-        carried = math.ceil(round((float(loads.max()) + queued_per_s) / model.capacity_per_s, 9))
-        for size in range(max(1, lowest, carried), highest):
-            if bool(np.all(model.predict(loads, size) < allowed)):
+        first = max(1, lowest)
+        if self.settings.sizes_by is not SizedBy.MODEL:
+            first = max(first, math.ceil(round((float(loads.max()) + queued_per_s) / model.capacity_per_s, 9)))
+        for size in range(first, highest):
+            if self.settings.sizes_by is SizedBy.CAPACITY or bool(np.all(model.predict(loads, size) < allowed)):
                 return size
         return highest
 

@@ -26,8 +26,12 @@ STARTUP_S = 30.0
 SWITCHED = "mode-switched"
 DISCARD: Mapping[str, object] = {"growth_waits": True}
 """The document discards all readings until the job has recovered, for scaling out too."""
-AS_DOCUMENTED: Mapping[str, Mapping[str, object]] = {"proactive": {"scale_in_window_s": 0}}
-"""Settings by policy: the document scales in as soon as its newest plan allows it."""
+AS_DOCUMENTED: Mapping[str, Mapping[str, object]] = {
+    "reactive": {"drain_within_s": 0},
+    "proactive": {"drain_within_s": 0, "certainty": 0.5, "scale_in_window_s": 0},
+}
+"""Settings by policy: the document knows no queue to drain and no uncertainty of forecast and model, and scales in as
+soon as its newest plan allows it."""
 
 NOTES = (
     "The document runs a click-fraud job on Flink and does not print the capacity of a TaskManager. Here it is a "
@@ -41,8 +45,9 @@ NOTES = (
     "the document a violation is a reading that violates the objective, here by any record since the previous reading; "
     "the share of time in violation comes from the simulation itself.",
     "Thresholds are shares of the bound: λ = 0.5 is the document's 0.05 of 0.1 allowed, and 0.8 its residual of 0.08. "
-    "As in the document proactive scales in at once (scale_in_window_s=0); sizing for the queue and for the measured "
-    "capacity of an instance are ours.",
+    "As in the document proactive scales in at once (scale_in_window_s=0), takes the middle of its forecast and model "
+    "(certainty=0.5), and no policy adds instances for a queue (drain_within_s=0); sizing for the measured capacity of "
+    "an instance is ours.",
 )
 
 

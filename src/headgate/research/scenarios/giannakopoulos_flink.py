@@ -42,7 +42,6 @@ POLICIES: Mapping[str, Mapping[str, object]] = {
         "drain_within_s": 10.0,
         "check_every_s": 15.0,
         "least_readings": 15,
-        "stability_threshold": 2.0,
         "horizon_s": 15.0,
         "forecast_step_s": 2.0,
         # The document's ten minutes are a ninth of its second bell.

@@ -300,7 +300,6 @@ def exploration_and_control(progress: Progress) -> ScenarioOutcome:
     hurried = {
         "check_every_s": 20.0,
         "least_readings": 15,
-        "stability_threshold": 2.0,
         "idle_for_s": 8.0,
         "horizon_s": 15.0,
         "forecast_step_s": 2.0,
