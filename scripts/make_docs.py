@@ -4,9 +4,12 @@
 the plots, which take a while). A page asks for a table by the line ``<!-- settings -->``, or
 ``<!-- settings: NAME -->`` where the page is not named after its policy; ``guards`` is the table of the stabilisers,
 ``retention`` that of what journals keep.
-``<!-- benchmark: NAME -->`` asks for what a benchmark measured, ``<!-- benchmark: NAME where KEY=VALUE; … -->`` for the
-rows of which that is true, and ``<!-- plot: NAME, TEXT -->`` for the plot of it, once it was measured. ``--benchmarks``
-first takes over what the last ``make bench`` measured, ``--benchmarks NAME …`` only what is named. What is made by
+``<!-- benchmark: NAME -->`` asks for what a benchmark measured, ``<!-- benchmark: NAME where KEY=VALUE; … -->`` for
+the rows of which that is true, ``<!-- benchmark: NAME columns KEY, … -->`` for some columns, and
+``<!-- plot: NAME, TEXT -->`` for the plot of it, once it was measured. ``<!-- figures: NAME -->`` is the table of a
+document's tables and figures: ``docs/lab/figures/NAME.yaml``, whose entries name the recorded values that they show.
+``--benchmarks`` first takes over what the last ``make bench`` measured, ``--benchmarks NAME …`` only what is named.
+What is made by
 running something is in ``docs_outputs.py``.
 """
 
@@ -21,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from docs_outputs import with_outputs
+from ruamel.yaml import YAML
 
 from headgate.core.objective import parse_objective
 from headgate.core.units import format_duration
@@ -40,8 +44,13 @@ MODELS = ROOT / "src" / "headgate" / "runtime" / "models"
 OTHER_SETTINGS = {"guards": GuardSettings, "retention": Retention}
 BLOCK = re.compile(r"<!-- settings(?:: (?P<name>[\w-]+))? -->\n(?:.*?<!-- /settings -->\n)?", re.DOTALL)
 BENCHMARK = re.compile(
-    r"<!-- benchmark: (?P<name>[\w.-]+)(?P<where> where [^>]+)? -->\n(?:.*?<!-- /benchmark -->\n)?", re.DOTALL
+    r"<!-- benchmark: (?P<name>[\w.-]+)(?P<where> where [^>]+?)?(?P<columns> columns [^>]+?)? -->\n"
+    r"(?:.*?<!-- /benchmark -->\n)?",
+    re.DOTALL,
 )
+FIGURES = re.compile(r"<!-- figures: (?P<name>[\w.-]+) -->\n(?:.*?<!-- /figures -->\n)?", re.DOTALL)
+VALUE = re.compile(r"\{(?P<name>[\w.-]+)\|(?P<which>[^|}]*)\|(?P<key>[^}]+)\}")
+FIGURE_COLUMNS = ("figure", "shows", "command", "document", "here", "agrees")
 PLOT = re.compile(r"<!-- plot: (?P<name>[\w.-]+), (?P<text>[^>]+) -->\n(?:.*?<!-- /plot -->\n)?", re.DOTALL)
 
 HEADINGS = {"asked": "objective", "kept": "met", "who": "contender"}
@@ -67,16 +76,60 @@ def settings_table(name: str) -> str:
     return _table(("setting", "default", "allowed", "what it is"), rows) if rows else "It has no settings.\n"
 
 
-def benchmark_table(name: str, where: str = "") -> str:
+def benchmark_table(name: str, where: str = "", columns: str = "") -> str:
     """A Markdown table of what a benchmark measured when its results were last taken over."""
     measured = MEASURED / f"{name}.json"
     if not measured.exists():
         return "It has not been measured yet.\n"
-    rows = json.loads(measured.read_text(encoding="utf-8"))["rows"]
-    conditions = dict(condition.strip().split("=", 1) for condition in where.split(";") if condition)
+    rows = recorded_rows(name)
+    conditions = _conditions(where)
     found = [row for row in rows if all(_number(row[key]) == value for key, value in conditions.items())]
-    names = [key for key in rows[0] if key not in conditions]
+    names = (
+        [key.strip() for key in columns.split(",")] if columns else [key for key in rows[0] if key not in conditions]
+    )
     return _table([_heading(key) for key in names], [[_number(row.get(key)) for key in names] for row in found])
+
+
+def recorded_rows(name: str) -> list[dict[str, Any]]:
+    """The rows of a recorded result; an object in a cell becomes a cell for each of its keys."""
+    rows = json.loads((MEASURED / f"{name}.json").read_text(encoding="utf-8"))["rows"]
+    return [
+        {
+            f"{key}_{part}" if part else key: value
+            for key, cell in row.items()
+            for part, value in (cell.items() if isinstance(cell, dict) else (("", cell),))
+        }
+        for row in rows
+    ]
+
+
+def _conditions(where: str) -> dict[str, str]:
+    return dict(condition.strip().split("=", 1) for condition in where.split(";") if condition.strip())
+
+
+def figures_table(name: str) -> str:
+    """The Markdown table of a document's tables and figures, with recorded values in place of their names."""
+    entries = YAML(typ="safe").load(DOCS / "lab" / "figures" / f"{name}.yaml")
+    rows = [[VALUE.sub(_recorded, str(entry.get(key, ""))) for key in FIGURE_COLUMNS] for entry in entries]
+    return _table(("in the document", "what it shows", "command", "the document", "here", "agrees"), rows)
+
+
+def _recorded(match: re.Match[str]) -> str:
+    """Return the value named by ``{NAME|KEY=VALUE; …|COLUMN}``, or found in the notes by ``{NAME|note|PATTERN}``."""
+    name, which, key = match["name"], match["which"], match["key"]
+    if which == "note":
+        notes = json.loads((MEASURED / f"{name}.json").read_text(encoding="utf-8"))["notes"]
+        found = [hit[1] for note in notes if (hit := re.search(key, note))]
+    else:
+        conditions = _conditions(which)
+        found = [
+            _number(row[key])
+            for row in recorded_rows(name)
+            if all(_number(row.get(column)) == value for column, value in conditions.items())
+        ]
+    if len(found) != 1:
+        raise ValueError(f"{match[0]} names {len(found)} values of {name}; it must name one.")
+    return found[0]
 
 
 def _heading(key: str) -> str:
@@ -115,9 +168,12 @@ def with_tables(page: Path) -> str:
         return f"{marker}\n\n{settings_table(name)}\n<!-- /settings -->\n"
 
     def fill_benchmark(match: re.Match[str]) -> str:
-        where = match["where"] or ""
-        table = benchmark_table(match["name"], where.removeprefix(" where "))
-        return f"<!-- benchmark: {match['name']}{where} -->\n\n{table}\n<!-- /benchmark -->\n"
+        where, columns = match["where"] or "", match["columns"] or ""
+        table = benchmark_table(match["name"], where.removeprefix(" where "), columns.removeprefix(" columns "))
+        return f"<!-- benchmark: {match['name']}{where}{columns} -->\n\n{table}\n<!-- /benchmark -->\n"
+
+    def fill_figures(match: re.Match[str]) -> str:
+        return f"<!-- figures: {match['name']} -->\n\n{figures_table(match['name'])}\n<!-- /figures -->\n"
 
     def fill_plot(match: re.Match[str]) -> str:
         name, text = match["name"], match["text"]
@@ -125,7 +181,7 @@ def with_tables(page: Path) -> str:
         return f"<!-- plot: {name}, {text} -->\n{plot}<!-- /plot -->\n"
 
     text = BENCHMARK.sub(fill_benchmark, BLOCK.sub(fill, page.read_text(encoding="utf-8")))
-    return with_outputs(PLOT.sub(fill_plot, text))
+    return with_outputs(PLOT.sub(fill_plot, FIGURES.sub(fill_figures, text)))
 
 
 def standard_run(policy: str) -> SimulationResult:
@@ -263,6 +319,19 @@ def draw_live(scenario: str, path: Path) -> None:
     for panel, label in zip(panels[:, 0], ("records/s", "latency, s", "executors"), strict=True):
         panel.set_ylabel(label)
     _save(figure, panels.flat, path)
+
+
+def draw_russo(path: Path) -> None:
+    """The average cost from the start of the year on, a line per policy (figure 2a of russo)."""
+    runs = json.loads((MEASURED / "russo-table-1.json").read_text(encoding="utf-8"))["details"]
+    figure, panel = _pyplot().subplots(figsize=(8, 3.4), layout="constrained")
+    for run in runs:
+        days = [365 * (place + 1) / len(run["costs"]) for place in range(len(run["costs"]))]
+        panel.plot(days, run["costs"], linewidth=1, label=run["policy"])
+    panel.set_xlabel("days")
+    panel.set_ylabel("average cost per minute")
+    panel.legend(frameon=False, fontsize=8)
+    _save(figure, [panel], path)
 
 
 def draw_flink_bottleneck(path: Path) -> None:
@@ -414,6 +483,7 @@ def main() -> int:
         draw_mst(DOCS / "images" / "mst.svg")
     draw_kafka_load(DOCS / "images" / "kafka-load.svg")
     draw_conttune(DOCS / "images" / "conttune.svg")
+    draw_russo(DOCS / "images" / "russo-table-1.svg")
     draw_demeter(DOCS / "images" / "demeter.svg")
     draw_league(DOCS / "images" / "league.svg")
     for name, draw_flink in (
