@@ -150,7 +150,7 @@ PAGES: Mapping[str, Mapping[str, How]] = {
         "headgate load": Stopped("acknowledged", "stopped early: .* acknowledged, 0 failed", continues=True),
         "headgate autoscale-flink --url http://127.0.0.1:48101 --job middle --recommend": Ends("recommended"),
         "headgate autoscale-flink --url http://127.0.0.1:48101 --job middle --objective": Ends(
-            "why: headgate explain middle.db"
+            "why: headgate explain run.db"
         ),
     },
     "docs/tutorials/spark-job.md": {
