@@ -5,6 +5,7 @@ from headgate.testing.clock import FakeClock
 from headgate.testing.contract import ContractViolation
 from headgate.testing.engines import ENGINE_CHECKS, check_engine
 from headgate.testing.forecasters import FORECASTER_CHECKS, check_forecaster, named_forecaster
+from headgate.testing.hostile import HOSTILE_STREAMS, check_hostile_readings
 from headgate.testing.journal_features import RETENTION_CHECKS, WRITER_CHECKS
 from headgate.testing.journals import JOURNAL_CHECKS, check_journal
 from headgate.testing.policies import POLICY_CHECKS, check_policy, last_target, named_policy
@@ -13,6 +14,7 @@ __all__ = [
     "ADAPTOR_CHECKS",
     "ENGINE_CHECKS",
     "FORECASTER_CHECKS",
+    "HOSTILE_STREAMS",
     "JOURNAL_CHECKS",
     "POLICY_CHECKS",
     "RETENTION_CHECKS",
@@ -22,6 +24,7 @@ __all__ = [
     "check_adaptor",
     "check_engine",
     "check_forecaster",
+    "check_hostile_readings",
     "check_journal",
     "check_policy",
     "last_target",

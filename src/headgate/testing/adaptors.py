@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import closing
 
 from headgate.core.errors import EngineError
+from headgate.core.reading_gate import ReadingGate
 from headgate.core.types import COUNTERS, Answer, Decision, Instances, Observation, Outcome, Verdict
 from headgate.engines.adaptor import OPERATOR, AdaptorEngine
 from headgate.testing.contract import ContractViolation, ensure
@@ -49,6 +50,10 @@ def counters_do_not_fall(engine: AdaptorEngine, settles_within_s: float) -> None
     for name in COUNTERS:
         first, second = getattr(before, name), getattr(after, name)
         ensure(first is None or (second is not None and second >= first), f"{name} fell from {first} to {second}")
+    gate = ReadingGate()
+    for sample in (before, after):
+        for event in gate.check(Observation(sample.at_s, {OPERATOR: sample}, {})).events:
+            ensure(False, f"a reading would be refused: {event.detail}")
     if after.arrived is not None and after.done is not None:
         ensure(after.done <= after.arrived, f"{after.done} records are done, and only {after.arrived} have arrived")
 

@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from headgate.core.contracts import Engine
 from headgate.core.errors import EngineError
+from headgate.core.reading_gate import ReadingGate, Refusal
 from headgate.core.types import COUNTERS, Batch, Decision, Instances, Observation, Outcome, Sample, Verdict
 from headgate.testing.contract import ContractViolation, ensure
 
@@ -115,11 +116,23 @@ def sizes_stay_within_the_plans(observations: Sequence[Observation], operator: s
         ensure(instances.ready <= most, f"{instances.ready} of {operator} were ready; no plan wanted more than {most}")
 
 
+def readings_pass_the_gate(observations: Sequence[Observation], operator: str) -> None:
+    """A true reading is never refused: values are finite and possible, and counters agree with each other."""
+    gate = ReadingGate()
+    for observation in observations:
+        for event in gate.check(observation).events:
+            ensure(
+                event.numbers["operator"] != operator or event.kind == Refusal.REBASED,
+                f"at {observation.at_s:g} s a reading of {operator} was refused: {event.detail}",
+            )
+
+
 READING_CHECKS: tuple[Callable[[Sequence[Observation], str], None], ...] = (
     readings_are_of_now,
     counters_never_go_back,
     every_batch_is_reported_once,
     sizes_stay_within_the_plans,
+    readings_pass_the_gate,
 )
 
 

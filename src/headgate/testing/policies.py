@@ -56,7 +56,7 @@ _CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 def check_policy(policy: str | type[AnyPolicy] | PolicyFactory) -> None:
     """Run every check on a policy, given by its registered name, by its class or by a factory."""
-    factory = _factory_of(policy)
+    factory = factory_of(policy)
     for check in POLICY_CHECKS:
         check(factory)
 
@@ -79,7 +79,8 @@ def last_target(
     return proposal.targets["job"]
 
 
-def _factory_of(policy: Any) -> PolicyFactory:
+def factory_of(policy: Any) -> PolicyFactory:
+    """Return what makes a policy that is given by its name, its class or a function."""
     if isinstance(policy, str):
         return named_policy(policy)
     if isinstance(policy, type) and issubclass(policy, PolicyBase) and _takes(policy, 2):

@@ -185,6 +185,10 @@ class ApplicationModel:
         return self.is_over(longest_path_s(self.topology, along))
 
 
+MOST_LEVELS = 2000
+"""A plan counts how often each level followed each other one: their squares must fit into memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class RateGrid:
     """The levels 0, q, 2q … of a rate; a rate belongs to the nearest one, and whatever is higher to the last.
@@ -205,8 +209,13 @@ class RateGrid:
 
     @classmethod
     def up_to(cls, rate_per_s: float, quantum_per_s: float) -> RateGrid:
-        """Levels that reach a rate; all higher ones are alike."""
-        return cls(quantum_per_s, 2 + math.ceil(round(rate_per_s / quantum_per_s, 9)))
+        """Levels that reach a rate; all higher ones are alike. A quantum that needs too many levels is widened.
+
+        >>> RateGrid.up_to(200.0, 20.0).levels, RateGrid.up_to(200.0, 1e-9).levels
+        (12, 2000)
+        """
+        wide_per_s = max(quantum_per_s, rate_per_s / (MOST_LEVELS - 2))
+        return cls(wide_per_s, 2 + math.ceil(round(rate_per_s / wide_per_s, 9)))
 
     @property
     def rates_per_s(self) -> Floats:
