@@ -135,7 +135,7 @@ def test_without_its_database_a_leader_stops_in_time_and_goes_on_afterwards(riva
 
 def test_it_leads_while_it_takes_on_jobs_and_gives_up_when_it_is_deposed_meanwhile(rivals: Rivals) -> None:
     rivals.led[0].may_finish.clear()
-    rivals.pass_time(0, 0)
+    rivals.pass_time(0, 0, 1)
     assert rivals.standbys[0].token == 1
     assert rivals.leads(0)
     assert not rivals.standbys[0].is_complete
@@ -149,7 +149,7 @@ def test_it_leads_while_it_takes_on_jobs_and_gives_up_when_it_is_deposed_meanwhi
 @pytest.mark.parametrize("error", [RuntimeError("a defect"), DeposedError("another service leads.")])
 def test_who_cannot_take_on_the_jobs_does_not_keep_others_from_leading(rivals: Rivals, error: Exception) -> None:
     rivals.led[0].fails_with = error
-    rivals.pass_time(0, 0)
+    rivals.pass_time(0, 0, 1)
     thread = rivals.standbys[0]._taking_on
     assert thread is not None
     thread.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -9,7 +10,7 @@ import pytest
 
 from headgate.core.errors import DeposedError
 from headgate.core.objective import parse_objective
-from headgate.core.types import Decision, Instances, Sample
+from headgate.core.types import Decision, Instances, Observation, Sample
 from headgate.engines.agents import Report
 from headgate.journal.contract import state_key
 from headgate.runtime.past import LONGEST_BREAK_S
@@ -202,3 +203,20 @@ def test_replies_carry_the_term(two: Two) -> None:
     report = Report("agent", Instances(2, 2, 2))
     terms = [two.lead(number).fleet.job("clicks").report("count", report).term for number in (0, 1)]
     assert terms == [1, 2]
+
+
+def test_readings_that_cannot_be_used_keep_nobody_from_taking_over(two: Two) -> None:
+    first = two.lead(0)
+    two.pass_time(first, 0.5, steps=2)
+    write = first.fleet.job("clicks").journal.observed
+
+    def write_bad() -> None:
+        two.clock.advance(1.0)
+        write(Observation(two.clock.now(), {"count": Sample("count", math.nan, done=math.inf)}, {}))
+
+    write_bad()
+    two.follow(1)
+    write_bad()
+    second = two.lead(1)
+    assert two.pass_time(second, 0.5, steps=2) is not None
+    assert second.fleet.job("clicks").began_with == {"count": 2}
