@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import headgate
 from headgate.apps.load_source import LoadSource
-from headgate.apps.steady_job import SteadyJob
+from headgate.apps.steady_job import SteadyJob, working
 from headgate.core.errors import InputError
 from headgate.core.objective import SlowShareSlo, ThroughputSlo
 from headgate.core.types import Instances, Observation, Outcome, Sample
@@ -199,6 +199,30 @@ def test_queries_of_other_sessions_are_seen_and_some_can_be_left_out(spark: Spar
         eventually("both", lambda: _parts(chosen) == {"enrich", "elsewhere"}, 15.0)
         with closing(SparkEngine(spark, take_over=True)) as every:
             eventually("all", lambda: _parts(every) == {"enrich", "elsewhere", "maintenance"}, 15.0)
+
+
+@pytest.mark.soak
+def test_files_that_wait_are_a_backlog(spark: SparkSession, engine: SparkEngine, tmp_path: Path) -> None:
+    """Spark counts the batches of such a source, and not its records: 40 files of 50 wait, and batches take two."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for number in range(40):
+        (folder / f"{number}.json").write_text("\n".join(f'{{"id": {50 * number + row}}}' for row in range(50)))
+    began_s = time.time()
+    events = spark.readStream.schema("id long").option("maxFilesPerTrigger", 2).json(str(folder))
+    query = (
+        events.mapInArrow(working(0.02), events.schema)
+        .writeStream.format("json")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start(str(tmp_path / "output"))
+    )
+    watched = Watched(engine)
+    with running(query):
+        eventually("two batches", lambda: watched.look() is not None and len(query.recentProgress) >= 2)
+        for sample in watched.looks(6.0):
+            assert (sample.done or 0) + (sample.backlog or 0) == pytest.approx(2000, abs=100)
+            assert sample.arrived == pytest.approx(2000, abs=100)
+            assert sample.latency_s == pytest.approx(time.time() - began_s, abs=5.0)
 
 
 def _parts(engine: SparkEngine) -> set[str]:

@@ -12,10 +12,11 @@ from pyspark.sql import SparkSession
 
 import headgate
 from headgate.apps.steady_job import SteadyJob
-from headgate.core.errors import EngineError, InputError, UnsupportedEngineError
+from headgate.core.errors import EngineError, InputError
 from headgate.core.types import Instances, Outcome, Sample
 from headgate.engines.spark import SparkEngine
 from headgate.engines.spark.snapshots import Executor
+from headgate.engines.spark.versions import RequestedTotals
 from headgate.testing.engines import check_engine
 from tests.live.support import Watched, decision, eventually, executor_processes, resize, settle, size
 
@@ -176,9 +177,17 @@ def test_applying_what_is_there_changes_nothing(engine: SparkEngine) -> None:
     assert engine.apply(decision(size(engine), 1)).outcome is Outcome.UNCHANGED
 
 
-def test_sparks_own_allocation_is_not_fought_unless_requested_to_take_over(spark: SparkSession) -> None:
-    with pytest.raises(UnsupportedEngineError, match="take_over=True"):
-        headgate.autoscale(spark, executors=(1, 2))
+def test_sparks_own_allocation_that_was_stopped_is_in_nobodys_way(spark: SparkSession, engine: SparkEngine) -> None:
+    """It was stopped when the session was opened; before, that had to be said again at each start."""
+    engine.close()
+    for _ in range(2):
+        with headgate.autoscale(spark, policy="static", executors=(1, 1)) as autoscaler:
+            assert autoscaler.is_alive
+
+
+def test_what_older_versions_tell_only_by_a_field_is_there_too(engine: SparkEngine) -> None:
+    by_field = RequestedTotals(engine._backend._backend, frozenset())
+    assert by_field.read() == engine._backend._totals.read() == {0: 1}
 
 
 @pytest.mark.parametrize(

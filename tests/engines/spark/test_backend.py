@@ -11,10 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headgate.core.errors import UnsupportedEngineError
-from headgate.engines.spark.backend import own_session
+from headgate.engines.spark.backend import SparkBackend, own_session
 from headgate.engines.spark.engine import application_id
 from headgate.engines.spark.queries import SparkQueries
 from tests.engines.spark.scala import JVM, PlayedExecution, same, text_value
+from tests.engines.spark.test_versions import JavaClass
 
 
 def connected(host: str) -> Any:
@@ -48,3 +49,21 @@ def test_an_application_with_a_query_in_real_time_mode_is_refused(trigger: str, 
     queries._active = SimpleNamespace(elements=lambda: [played])
     with pytest.raises(UnsupportedEngineError, match="'played' runs in real-time mode") if expected else nullcontext():
         queries.refuse_real_time()
+
+
+@pytest.mark.parametrize(
+    ("running", "take_over", "stopped"),
+    [(True, False, None), (True, True, True), (False, False, False), (False, True, False)],
+)
+def test_sparks_own_allocation_is_refused_or_stopped_only_while_it_runs(
+    *, running: bool, take_over: bool, stopped: bool | None
+) -> None:
+    stops: list[bool] = []
+    fields = JavaClass({"executor": SimpleNamespace(isShutdown=same(not running))})
+    manager = SimpleNamespace(getClass=same(fields), stop=lambda: stops.append(True))
+    backend = object.__new__(SparkBackend)  # Making one takes a driver.
+    option = SimpleNamespace(isDefined=same(True), get=same(manager))
+    backend._context = SimpleNamespace(executorAllocationManager=same(option))
+    with pytest.raises(UnsupportedEngineError, match="take_over=True") if stopped is None else nullcontext():
+        backend._stop_sparks_own(take_over)
+    assert bool(stops) is bool(stopped)
