@@ -14,6 +14,8 @@ from headgate.core.objective import parse_objective
 from headgate.service.config import JobSpec, OperatorSpec
 from headgate.service.config.model import AccessRules
 from headgate.service.gate import COOKIE
+from headgate.service.pages.views.fixed_sizes import FixedSizesOfJobs
+from headgate.service.pages.views.job_page import job_page
 from tests.service.services import CLICKS, Served, served
 
 HTML = {"Accept": "text/html"}
@@ -310,3 +312,23 @@ def test_a_job_at_its_limit_says_so_with_a_verdict_links_and_what_can_be_done_at
         assert "Pause…" in may
         assert "Force a size…" in may
         assert "Resume…" not in may, "nothing is paused"
+
+
+def test_fixed_sizes_are_simulated_under_the_load_of_a_job() -> None:
+    objective = parse_objective("latency p95 < 10s").within(1, 6)
+    steady = JobSpec("steady", (OperatorSpec("only", 1, 6, price=0.5),), objective, policy="reactive")
+    with served(steady) as service:
+        for step in range(40):
+            sample = {"operator": "only", "at_age_s": 0.0, "arrived": 250 * step, "done": 250 * step, "late": 0}
+            sample |= {"backlog": 0, "latency_s": 0.5, "utilization": 0.9, "input_rate_per_s": 25.0}
+            sample |= {"processed_rate_per_s": 10.0}
+            assert service.report("steady", "only", sample=sample).status_code == 200
+            service.tick(10.0, "steady")
+        job, fixed = service.service.fleet.job("steady"), FixedSizesOfJobs()
+        assert fixed.of(job).missing == "they are being simulated."
+        fixed.wait()
+        found = fixed.of(job)
+        assert list(found.summaries) == [1, 2, 3, 4, 5, 6]
+        sentence = job_page(job, fixed=found).verdict.fixed
+        assert sentence.startswith("The cheapest fixed size that would have met it is 3 instances: a cost of ")
+        assert "at 10 records/s for each instance" in sentence

@@ -16,6 +16,7 @@ from headgate.service.pages import changing, sign_in
 from headgate.service.pages.formats import iso, moment
 from headgate.service.pages.refusals import refusals, show_errors_on_pages, standing_by
 from headgate.service.pages.rendering import Renderer, static_answer, visitor_of
+from headgate.service.pages.views.fixed_sizes import FixedSizesOfJobs
 from headgate.service.pages.views.job_page import job_page
 from headgate.service.pages.views.overview import overview
 from headgate.service.service import Service
@@ -45,7 +46,7 @@ def add_pages(
 
 
 def _router(service: Service, renderer: Renderer) -> APIRouter:
-    made = APIRouter(include_in_schema=False)
+    made, fixed_sizes = APIRouter(include_in_schema=False), FixedSizesOfJobs()
 
     @made.get("/static/{name}")
     def static_file(name: str) -> Response:
@@ -59,7 +60,8 @@ def _router(service: Service, renderer: Renderer) -> APIRouter:
     @made.get("/jobs/{name}")
     def job(request: Request, name: str, operator: str | None = None, span: str | None = None) -> Response:
         try:
-            view = job_page(service.fleet.job(name), operator, span)
+            found = service.fleet.job(name)
+            view = job_page(found, operator, span, fixed_sizes.of(found))
         except UnknownNameError as error:
             return renderer.problem(request, 404, "Not here", str(error))
         done = changing.DONE.get(request.query_params.get("done", ""), "")

@@ -17,7 +17,7 @@ from headgate.core.units import format_duration
 from headgate.journal.contract import ReadableJournal
 from headgate.journal.findings import Standing, burn_in_words, left_in_words
 from headgate.render.story import Hold, Item, Row, row_of, story_of
-from headgate.render.verdict import RunVerdict, find_limit, verdict_on
+from headgate.render.verdict import FixedSizes, RunVerdict, find_limit, verdict_on
 from headgate.runtime.loop import Mode
 from headgate.service.jobs import ServedJob
 from headgate.service.pages.formats import UNKNOWN, Link, Tile, clock, count, iso, latency, rate, sizes
@@ -138,7 +138,9 @@ class JobPage:
     changes: Sequence[ChangeRow]
 
 
-def job_page(job: ServedJob, operator: str | None = None, span: str | None = None) -> JobPage:
+def job_page(
+    job: ServedJob, operator: str | None = None, span: str | None = None, fixed: FixedSizes | None = None
+) -> JobPage:
     """Return the page of a job, with the plots of one of its operators over a span of time."""
     if span is None:
         least_s = INTERVALS_SHOWN * job.spec.interval_s
@@ -172,7 +174,7 @@ def job_page(job: ServedJob, operator: str | None = None, span: str | None = Non
         ],
         times=times(time),
         story=story,
-        verdict=_verdict(job, found, span_s),
+        verdict=_verdict(job, found, span_s, fixed),
         links=job.spec.links,
         is_paused=any(change.kind is ChangeKind.PAUSE for change in job.changes),
         story_span=f"the last {format_duration(span_s)}, newest first" if story else "",
@@ -184,7 +186,7 @@ def job_page(job: ServedJob, operator: str | None = None, span: str | None = Non
     )
 
 
-def _verdict(job: ServedJob, found: Entries, span_s: float) -> RunVerdict:
+def _verdict(job: ServedJob, found: Entries, span_s: float, fixed: FixedSizes | None) -> RunVerdict:
     """Return the verdict on what is known of the job, and on what limited it in the time shown."""
     with job.at_rest() as loop:
         history = loop.history
@@ -195,6 +197,7 @@ def _verdict(job: ServedJob, found: Entries, span_s: float) -> RunVerdict:
         objective,
         max((budget.covered_s for budget in budgets.values()), default=span_s),
         standing=Standing(budgets, spending),
+        fixed=fixed,
         limit=find_limit(
             found.observations,
             found.decisions,
