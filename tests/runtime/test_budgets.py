@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from headgate.core.budget import Budget
@@ -44,10 +46,11 @@ class Job:
 
 
 def stand(loop: ControlLoop) -> tuple[Budget, Spending]:
+    """How a job stands in the last period; the totals of a run begin with it."""
     budget, spending = loop.history.budget("job"), loop.history.spending()
     assert budget is not None
     assert spending is not None
-    return budget, spending
+    return replace(budget, run=None), replace(spending, run_spent=None, run_s=0.0)
 
 
 def test_the_budget_of_a_simulated_run_is_that_of_what_truly_happened() -> None:
@@ -65,7 +68,11 @@ def test_a_loop_that_was_stopped_and_started_again_has_the_budget_of_one_that_wa
     uninterrupted = stand(whole.run(whole.start(), 0, 300))
     loop = restarted.run(restarted.start(), 0, 150)
     loop.save_state()
-    assert stand(restarted.run(restarted.start(), 150, 300)) == uninterrupted
+    again = restarted.run(restarted.start(), 150, 300)
+    assert stand(again) == uninterrupted
+    spending = again.history.spending()
+    assert spending is not None
+    assert spending.run_s == pytest.approx(1500, abs=2 * INTERVAL_S), "what the run has cost is of the second one"
 
 
 def test_a_loop_that_was_killed_loses_nothing_that_the_journal_has_seen() -> None:
