@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
-from headgate.core.objective import LatencySlo, Slo, SlowShareSlo, ThroughputSlo
+from headgate.core.objective import DAY_S, LatencySlo, Slo, SlowShareSlo, ThroughputSlo
 from headgate.core.types import JSON, Instances, Instant, Number, Proposal, Sample, Target
 from headgate.core.units import format_duration, instances_in_words, plain
 from headgate.core.window import Window
 from headgate.forecast.base import FloatArray
+from headgate.forecast.clock_patterns import ExpectedBurst
 from headgate.policies.frame.base import Context, GuardSettings, OperatorPolicy, hold, register
 from headgate.policies.frame.settings import PositiveSeconds, Settings
 from headgate.policies.pilot.calibration import AHEAD_S, quantiles
-from headgate.policies.pilot.late_price import LatePrice
-from headgate.policies.pilot.load import BIN_S
+from headgate.policies.pilot.late_price import CONFIDENCE, LatePrice
+from headgate.policies.pilot.load import BIN_S, RECENT_BINS
 from headgate.policies.pilot.lookahead import (
     Lookahead,
     SizeChoice,
@@ -35,7 +38,7 @@ from headgate.policies.pilot.lookahead import (
     window_s,
 )
 from headgate.policies.pilot.operator_model import OperatorModel
-from headgate.policies.pilot.scale_in_window import SHORTEST_S, ScaleInWindow
+from headgate.policies.pilot.scale_in_window import SHORTEST_S, STARTUPS, ScaleInWindow
 from headgate.policies.pilot.shared_bound import DivisionInput, SharedBound
 
 LEAST_SHARE = 1e-4
@@ -65,6 +68,16 @@ MOST_MORE = 0.25
 """Most instances added in advance of a rise, as a share of the size needed, for jobs that stop for a change."""
 NOTABLE_CHANGE = 0.2
 """A load that changes by this share within a minute is described by both rates."""
+TENTATIVE_BATCHES = 3
+"""Before so many batches, the size is doubled at most, and only when the instances requested before are there."""
+COLD_S = 10.0
+"""… unless a batch already runs for longer than a cold start explains."""
+YOUNG_HEADROOM = 2.0
+"""A young job is given at most this multiple of what its load of the last minute needs."""
+DRAINED_S = 30.0
+"""… and to work off its backlog within this time."""
+FAR_TOO_LARGE = 1.5
+"""A young job that was scaled out to this multiple of what it needed gives the rest back at once."""
 NO_HELP_GAMMA = 0.25
 """With a scaling exponent γ up to this, more instances do not make batches faster: a sink or source is the limit."""
 
@@ -75,6 +88,8 @@ class AutopilotSettings(Settings):
     scale_in_window_s: PositiveSeconds = SHORTEST_S
     """The shortest time that a smaller size must have been enough, or five times that where a change of size stops the
     job; longer after scale-ins that had to be undone."""
+    confidence: Annotated[float, Field(ge=0.5, lt=1)] = CONFIDENCE
+    """The share of periods in which no more records than allowed are to be late; more holds a larger reserve."""
 
 
 @register
@@ -95,7 +110,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
 
     name = "autopilot"
     summary = "Keeps the requested share of records on time at the least cost; needs only an objective."
-    state_version = 3
+    state_version = 4
     wakes = True
     sees_graph = True
     Settings = AutopilotSettings
@@ -106,7 +121,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         super().__init__(settings, context)
         self._models: dict[str, OperatorModel] = {}
         self._shared = self._shared_bound()
-        self._price = LatePrice(bound_and_share(self.objective.slo)[1])
+        self._price = self._new_price(self.objective.slo)
         """The price of a late record if all operators share one end-to-end objective."""
         compile_loops()
 
@@ -133,9 +148,11 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
 
     def _new_model(self, operator: str) -> OperatorModel:
         slo = self.objective.slo_of(operator)
-        _, allowed = bound_and_share(slo)
-        price = LatePrice(allowed) if self._shared is None else self._price
+        price = self._new_price(slo) if self._shared is None else self._price
         return OperatorModel(slo, price, scale_in=ScaleInWindow(self.settings.scale_in_window_s))
+
+    def _new_price(self, slo: Slo) -> LatePrice:
+        return LatePrice(bound_and_share(slo)[1], slo.period_s, self.settings.confidence)
 
     # ---------------------------------------------------------------------------------------- end-to-end bound
 
@@ -227,7 +244,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
     ) -> Target:
         choice = self._choose(model, operator, instances, sample, ahead)
         bound_s = self._bound_s(operator, sample)
-        highest = self._enough(now, model, instances, ahead, choice, bound_s)
+        highest = self._enough(now, model, instances, ahead, choice, sample, bound_s)
         planned = instances.planned
         is_late = (sample.latency_s or 0.0) > bound_s
         arriving_per_s = model.load.recent_per_s(RATE_BINS)
@@ -237,6 +254,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         is_far_too_late = (sample.latency_s or 0.0) > FAR_TOO_LATE * bound_s + ahead.downtime_s
         # While the backlog of a downtime is worked off, another downtime would only add to it.
         wanted = choice.size if is_late and not stays_late else max(choice.size, choice.size_without_downtime)
+        wanted = _limited(model, instances, sample, wanted, bound_s)
         if wanted > planned and not is_far_too_late and model.scale_in.would_undo_scale_in(now, arriving_per_s):
             target, code = planned, "steady"
             why = "the size was reduced just now, and the load is the same: holding"
@@ -267,7 +285,14 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             numbers["part_of_bound_s"] = bound_s
         if is_late or expected_late > ahead.rate_per_s * ahead.paid_s / 2:
             why += self._why_no_more(model, operator, sample, target, ahead)
-        return Target(target, code, why, numbers)
+        return Target(target, code, why + self._remarks(model, operator, sample, ahead), numbers)
+
+    def _remarks(self, model: OperatorModel, operator: str, sample: Sample, ahead: Lookahead) -> str:
+        """Return the burst that the forecast relies on, and whether the objective can still be met."""
+        remarks = [_burst_in_words(burst, sample.at_s) for burst in ahead.bursts[:1]]
+        if (least_share := model.price.broken_share()) is not None:
+            remarks.append(_broken_in_words(self.objective.slo_of(operator), least_share))
+        return "".join(f"; {remark}" for remark in remarks)
 
     def _enough(
         self,
@@ -276,6 +301,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         instances: Instances,
         ahead: Lookahead,
         choice: SizeChoice,
+        sample: Sample,
         bound_s: float,
     ) -> int:
         """Return the smallest size that was sufficient for long enough."""
@@ -285,6 +311,13 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         if ahead.downtime_s > 0:
             keeps_up = max(keeps_up, model.fewest_by(instances.planned, peak_per_s, bound_s / 2))
         right = max(choice.scale_in_size, min(keeps_up, instances.planned)) if choice.scale_in_size else 0
+        calm_until_s = model.patterns.calm_until_s(now, SHORTEST_S)
+        if calm_until_s is not None and calm_until_s - now > SHORTEST_S + STARTUPS * ahead.startup_s:
+            model.scale_in.release(now, right)
+        elif model.is_young and model.batch_time.batches >= TENTATIVE_BATCHES:
+            hindsight = max(right, _needed_lately(model, sample, bound_s))
+            if instances.planned >= FAR_TOO_LARGE * hindsight:
+                model.scale_in.trim(now, hindsight)
         return model.scale_in.largest_needed(
             now,
             right,
@@ -422,6 +455,22 @@ def _later_in_words(ahead: Lookahead) -> str:
     return f", {plain(later_per_s)}/s in {format_duration(AHEAD_S)}"
 
 
+def _burst_in_words(burst: ExpectedBurst, now: Instant) -> str:
+    """Return the burst that the forecast relies on, with its pattern."""
+    left_s = round(burst.begins_s - now)
+    when = f"is expected in {format_duration(left_s)}" if left_s > 0 and not burst.has_begun else "is due now"
+    return f"a burst of {plain(burst.height_per_s)} records/s {when}: {burst.pattern}"
+
+
+def _broken_in_words(slo: Slo, least_share: float) -> str:
+    """Return that the objective is missed in this period whatever is done, and what can still be met."""
+    period = "a day" if slo.period_s == DAY_S else format_duration(slo.period_s)
+    return (
+        f"the objective cannot be met in this period: at least {plain(100 * least_share)}% of {period} are late, and "
+        f"{plain(100 * slo.allowed_share)}% may be; {plain(100 * (1 - least_share))}% on time can still be met"
+    )
+
+
 def _numbers(
     now: Instant, model: OperatorModel, ahead: Lookahead, choice: SizeChoice, target: int
 ) -> tuple[float, dict[str, Number]]:
@@ -454,9 +503,13 @@ def _numbers(
         }
     if ahead.downtime_s > 0:
         numbers["standstill_s"] = ahead.downtime_s
+    if ahead.bursts:
+        burst = ahead.bursts[0]
+        numbers |= {"burst_in_s": max(0.0, burst.begins_s - now), "burst_trust": burst.trust}
     fixed_s, each_s = model.batch_time.coefficients
     return expected_late, numbers | {
         "late_share": model.price.share,
+        "late_share_aim": model.price.aim,
         "late_price": ahead.late_price,
         "batch_fixed_s": fixed_s,
         "batch_each_s": each_s,
@@ -497,6 +550,25 @@ def _catching_up(model: OperatorModel, sample: Sample, ahead: Lookahead, bound_s
     arriving_per_s = model.load.recent_per_s(1)
     rate_per_s = max(arriving_per_s, ahead.rate_per_s) + (sample.backlog or 0.0) / CAUGHT_UP_S
     return math.ceil(model.instances_for(rate_per_s, bound_s))
+
+
+def _limited(model: OperatorModel, instances: Instances, sample: Sample, wanted: int, bound_s: float) -> int:
+    """Return the size to scale out to while too little is known to trust a larger one."""
+    if not model.is_young or wanted <= instances.planned:
+        return wanted
+    if model.batch_time.batches < TENTATIVE_BATCHES and (sample.running_s or 0.0) <= COLD_S:
+        # The first batches load classes and start processes: their length says little about capacity.
+        more = 0 if instances.pending > 0 else max(1, instances.planned)
+        return min(wanted, instances.planned + more)
+    return min(wanted, max(instances.planned, math.ceil(YOUNG_HEADROOM * _needed_lately(model, sample, bound_s))))
+
+
+def _needed_lately(model: OperatorModel, sample: Sample, bound_s: float) -> int:
+    """Return the size that keeps up with the highest load of the last minute and works off the backlog soon."""
+    rates_per_s = model.load.recent(RECENT_BINS) / BIN_S
+    peak_per_s = float(rates_per_s.max()) if len(rates_per_s) else 0.0
+    queue = max(0.0, (sample.backlog or 0.0) - peak_per_s * bound_s / 2)
+    return math.ceil(model.instances_for(peak_per_s + queue / DRAINED_S, bound_s / 2))
 
 
 def _ladder(lowest: int, highest: int, need: float, planned: int) -> FloatArray:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headgate.core.objective import LatencySlo
 from headgate.policies.pilot.batch_time import BatchTimeModel
 from headgate.policies.pilot.calibration import AHEAD_S, IntervalCalibrator
-from headgate.policies.pilot.late_price import AIM, LatePrice
+from headgate.policies.pilot.late_price import HIGHEST_AIM, LOWEST_AIM, LatePrice
 from headgate.policies.pilot.load import BIN_S, LoadHistory
 from headgate.policies.pilot.load_scenarios import HORIZON_BINS, ScenarioForecaster
 from headgate.policies.pilot.operator_model import OperatorModel
@@ -237,25 +237,51 @@ def test_the_price_rises_while_too_many_are_late_and_falls_while_too_few_are(lat
     assert price.share == pytest.approx(late_share)
 
 
-def test_what_is_delivered_as_requested_leaves_the_price_alone() -> None:
+def test_late_records_that_come_as_aimed_for_leave_the_price_alone() -> None:
     price = LatePrice(0.05)
     for minute in range(600):
-        price.observe(60.0 * minute, 1000.0, 1000.0 * 0.05 * AIM)
-    assert price.factor == pytest.approx(1, abs=0.01)
+        price.observe(60.0 * minute, 1000.0, 1000.0 * price.aim)
+    assert price.factor == pytest.approx(1, abs=0.15)
 
 
-@pytest.mark.parametrize(("before", "dearer"), [(0.0, False), (0.09, True)])
-def test_what_the_day_has_used_up_moves_what_is_aimed_at(before: float, dearer: bool) -> None:
-    """A day in which too few were late leaves more to the next hours, and the other way round."""
-    price = LatePrice(0.05)
+def price_after(late_of_minutes: list[float], *, confidence: float = 0.95) -> LatePrice:
+    """The price after minutes of a thousand records, of which some were late."""
+    price = LatePrice(0.05, confidence=confidence)
     price.observe(0.0, 0.0, 0.0)
-    for minute in range(1, 1000):
-        price.observe(60.0 * minute, 1000.0, 1000.0 * (before if minute < 400 else 0.05 * AIM))
+    for minute, late in enumerate(late_of_minutes, start=1):
+        price.observe(60.0 * minute, 1000.0, late)
+    return price
+
+
+def test_the_aim_keeps_a_reserve_for_bursts_by_what_they_have_cost_before() -> None:
+    evenly = price_after([30.0] * 2880)
+    in_bursts = price_after([900.0 if minute % 30 == 0 else 0.0 for minute in range(2880)])
+    in_large_bursts = price_after([7200.0 if minute % 240 == 0 else 0.0 for minute in range(2880)])
+    assert 0.9 * 0.05 < evenly.aim <= HIGHEST_AIM * 0.05
+    assert in_bursts.aim == pytest.approx(evenly.aim, rel=0.05), "bursts of every half hour do not deviate"
+    assert in_large_bursts.aim < 0.8 * evenly.aim
+    assert price_after([7200.0 if minute % 240 == 0 else 0.0 for minute in range(2880)], confidence=0.99).aim < (
+        in_large_bursts.aim
+    )
+    assert price_after([], confidence=0.5).aim == 0.05, "at even odds nothing is reserved"
+
+
+def test_what_a_period_has_used_is_taken_from_what_is_left_and_its_reserve_is_released() -> None:
+    assert price_after([80.0] * 600).aim < price_after([20.0] * 600).aim
+    spent = price_after([200.0] * 400)
+    assert spent.aim == pytest.approx(LOWEST_AIM * 0.05)
+    assert price_after([200.0] * 400 + [0.0] * 1000).aim > spent.aim
     later = LatePrice(0.05)
-    later.restore(price.to_json())
-    assert later.factor == price.factor
-    assert (price.factor > 1.05) is dearer
-    assert (price.factor < 0.95) is not dearer
+    later.restore(json.loads(json.dumps(spent.to_json())))
+    assert (later.aim, later.factor) == (spent.aim, spent.factor)
+
+
+def test_a_limit_that_cannot_be_met_any_more_is_known_before_the_period_ends() -> None:
+    """Of a day, 5 % may be late: 72 minutes' worth of records."""
+    assert price_after([1000.0] * 70).broken_share() is None
+    assert price_after([1000.0] * 80).broken_share() == pytest.approx(80 / 1440)
+    assert price_after([1000.0] * 80 + [0.0] * 1360).broken_share() == pytest.approx(80 / 1440)
+    assert price_after([1000.0] * 80 + [0.0] * 1500).broken_share() is None, "these records are of another day"
 
 
 # ------------------------------------------------------------------------------------------------------------ rollout

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from headgate.core.types import JSON
+from headgate.core.types import JSON, Instant
 from headgate.forecast.base import FloatArray
+from headgate.forecast.clock_patterns import CERTAIN, ExpectedBurst
 from headgate.forecast.compiled import compiled
 from headgate.policies.pilot.load import BIN_S, BINS_PER_MINUTE, RECENT_BINS, LoadHistory, mean
 
@@ -157,6 +158,8 @@ class _ErrorPath:
     """Records per bin when the path began."""
     badness: float
     """The mean ratio: how much more arrived than forecast."""
+    began: int
+    """The bin in which it began."""
 
 
 class ScenarioForecaster:
@@ -219,6 +222,16 @@ class ScenarioForecaster:
         counts = np.minimum(forecast * ratios, MOST_GROWTH * np.maximum(load.largest, forecast))
         return Scenarios(counts, weights / np.add.reduce(weights), forecast)
 
+    def forget_between(self, first: int, last: int) -> None:
+        """Forget the errors of forecasts that reach into these bins: what happened there is expected from now on."""
+        self._stack = None
+        begins = range(first - HORIZON_BINS, last + RECENT_BINS + 1)
+        newest = [path for path in self._newest if path.began not in begins]
+        self._newest = deque(newest, maxlen=NEWEST)
+        self._sampled = [path for path in self._sampled if path.began not in begins]
+        self._worst = [path for path in self._worst if path.began not in begins]
+        self._open = deque(forecast for forecast in self._open if forecast[0] not in begins)
+
     def _stacked(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the ratios of all stored error paths, the levels at which they began, and their weights."""
         if self._stack is None:
@@ -254,7 +267,7 @@ class ScenarioForecaster:
                 continue
             actual = history[len(history) - back : len(history) - back + HORIZON_BINS]
             ratios = (actual + 0.5) / (predicted + 0.5)
-            self._store(_ErrorPath(ratios, level, mean(ratios)))
+            self._store(_ErrorPath(ratios, level, mean(ratios), began))
 
     def _store(self, path: _ErrorPath) -> None:
         self._stack = None
@@ -299,6 +312,42 @@ class ScenarioForecaster:
         made.season_minutes = None if saved["season_minutes"] is None else int(saved["season_minutes"])
         made._season_checked_bin = int(saved["season_looked"])
         return made
+
+
+def with_bursts(scenarios: Scenarios, bursts: Sequence[ExpectedBurst], now: Instant, level_per_s: float) -> Scenarios:
+    """Add bursts that are expected by the clock; of one that is uncertain, some scenarios have it and some have not.
+
+    ``level_per_s`` is the excess of the present burst over the rest of the load, as measured now.
+    """
+    counts, weights, forecast = scenarios.counts, scenarios.weights, scenarios.forecast
+    for burst in bursts:
+        added = _burst_counts(burst, now, len(counts), level_per_s)
+        if not added.any():
+            continue
+        forecast = forecast + burst.trust * (added.sum(axis=0) / len(added))
+        if burst.trust >= CERTAIN:
+            counts = counts + added
+        else:
+            counts = np.concatenate((counts + added, counts))
+            weights = np.concatenate((burst.trust * weights, (1 - burst.trust) * weights))
+    return Scenarios(counts, weights, forecast)
+
+
+def _burst_counts(burst: ExpectedBurst, now: Instant, rows: int, level_per_s: float) -> FloatArray:
+    """Return the records of a burst in each future bin, one row per scenario."""
+    places = np.arange(rows)
+    # Different orders of the same scores, so that late bursts are not always the high ones.
+    scores, others = _SCORES[places % len(_SCORES)], _SCORES[places * 7 % len(_SCORES)]
+    begins_s = burst.begins_s - now + burst.spread_s * scores
+    if not burst.has_begun:
+        # It has not come yet.
+        begins_s = np.maximum(begins_s, 0.0)
+    ends_s = begins_s + burst.lasts_s
+    height = max(burst.height_per_s, level_per_s) if burst.has_begun else burst.height_per_s
+    heights = height * np.maximum(0.2, 1 + burst.height_spread * others)
+    edges_s = BIN_S * np.arange(HORIZON_BINS + 1)
+    covered_s = np.clip(edges_s[None, :], begins_s[:, None], ends_s[:, None]) - begins_s[:, None]
+    return np.asarray(heights[:, None] * (covered_s[:, 1:] - covered_s[:, :-1]))
 
 
 def _initial_scenarios(forecasts: FloatArray, load: LoadHistory, history: FloatArray) -> Scenarios:
@@ -354,9 +403,9 @@ def _with_nan(saved: JSON) -> FloatArray:
 
 
 def _saved(path: _ErrorPath) -> list[JSON]:
-    return [path.ratios.tolist(), path.level, path.badness]
+    return [path.ratios.tolist(), path.level, path.badness, path.began]
 
 
 def _restored(saved: JSON) -> _ErrorPath:
-    ratios, level, badness = saved
-    return _ErrorPath(np.array(ratios, dtype=np.float64), float(level), float(badness))
+    ratios, level, badness, began = saved
+    return _ErrorPath(np.array(ratios, dtype=np.float64), float(level), float(badness), int(began))

@@ -8,7 +8,7 @@ All costs are in instance-seconds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from headgate.core.types import Instances, Sample
 from headgate.core.window import Window
 from headgate.forecast.base import FloatArray
+from headgate.forecast.clock_patterns import ExpectedBurst
 from headgate.forecast.compiled import has_compiler
 from headgate.policies.pilot.batch_time import BatchTimeModel
 from headgate.policies.pilot.calibration import quantiles
@@ -29,6 +30,7 @@ from headgate.policies.pilot.load_scenarios import (
     combined_forecast,
     seasonal_forecast,
     updated_forecast_errors,
+    with_bursts,
 )
 from headgate.policies.pilot.operator_model import OperatorModel
 from headgate.policies.pilot.rollout import BatchTimeParameters, JobState, PossibleFutures, Rollout, RolloutResult
@@ -176,6 +178,8 @@ class Lookahead:
     """How long instances are paid for at least."""
     downtime_s: float = 0.0
     """Expected downtime of a change of size."""
+    bursts: Sequence[ExpectedBurst] = ()
+    """Bursts that are expected by the clock within the scenarios, the next one first."""
 
     def peak_per_s(self, within_s: float = math.inf) -> float:
         """Return the peak of the mean arrival rate over the scenarios."""
@@ -193,7 +197,11 @@ def look_ahead(
     until_s = long_s + window_s(downtime_s)
     first, last = math.ceil(usual_s / BIN_S), math.ceil(until_s / BIN_S)
     model.forecaster.span_bins = (max(1, min(first, HORIZON_BINS - 2)), max(2, min(last, HORIZON_BINS - 1)))
-    scenarios = model.forecaster.scenarios(model.load)
+    scenarios = model.forecaster.scenarios(model.steady_load)
+    bursts = sorted(model.patterns.expected(sample.at_s, HORIZON_BINS * BIN_S), key=lambda burst: burst.begins_s)
+    if bursts:
+        excess_per_s = model.load.recent_per_s(1) - model.patterns.level_per_s
+        scenarios = with_bursts(scenarios, bursts, sample.at_s, excess_per_s)
     rate = max(1e-9, float(scenarios.forecast[0]) / BIN_S)
     fixed_s, each_s = model.coefficients
     batch_time = model.batch_time
@@ -211,6 +219,7 @@ def look_ahead(
         startup_s=usual_s,
         paid_s=window_s(downtime_s),
         downtime_s=downtime_s,
+        bursts=bursts,
     )
 
 

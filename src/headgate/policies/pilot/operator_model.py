@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from headgate.core.objective import By, Slo
 from headgate.core.types import JSON, Batch, Instances, Instant, Sample
+from headgate.forecast.clock_patterns import ClockPatterns
 from headgate.policies.pilot.batch_time import FEWEST, LEAST_GAMMA, BatchTimeModel
 from headgate.policies.pilot.calibration import IntervalCalibrator
 from headgate.policies.pilot.late_price import LatePrice
@@ -41,6 +42,10 @@ class OperatorModel:
     slo: Slo
     price: LatePrice
     load: LoadHistory = field(default_factory=LoadHistory)
+    patterns: ClockPatterns = field(default_factory=ClockPatterns)
+    """Bursts that come by the clock."""
+    steady_load: LoadHistory = field(default_factory=LoadHistory)
+    """The load without those of them that were expected."""
     forecaster: ScenarioForecaster = field(default_factory=ScenarioForecaster)
     batch_time: BatchTimeModel = field(default_factory=BatchTimeModel)
     calibrators: Mapping[str, IntervalCalibrator] = field(default_factory=_calibrators)
@@ -56,6 +61,10 @@ class OperatorModel:
     _counted: float = 0.0
     _is_counted: bool = False
     """Whether the engine counts what arrives."""
+    _arrived_before: tuple[Instant, float] | None = None
+    """Time and counter of arrivals of the previous reading."""
+    _expected_before: float = 0.0
+    """Records of all bursts so far that were expected."""
 
     @property
     def is_young(self) -> bool:
@@ -141,7 +150,7 @@ class OperatorModel:
             self._learn_from_counters(before, sample, instances)
         arrived = self._arrived(sample)
         if arrived is not None:
-            self.forecaster.observe(self.load, self.load.add(sample.at_s, arrived))
+            self._observe_load(sample.at_s, arrived)
         if before is not None:
             self._count_late(before, sample)
         actual = {
@@ -154,6 +163,18 @@ class OperatorModel:
             if value is not None:
                 self.calibrators[name].score(sample.at_s, float(value))
         self.last_sample, self.last_sample_s = sample, sample.at_s
+
+    def _observe_load(self, at_s: Instant, arrived: float) -> None:
+        """Learn from the counter of arrived records."""
+        before, self._arrived_before = self._arrived_before, (at_s, arrived)
+        self.load.add(at_s, arrived)
+        if before is not None and at_s > before[0] and arrived >= before[1]:
+            known = len(self.patterns.patterns)
+            self._expected_before += self.patterns.observe(before[0], at_s, arrived - before[1])
+            if len(self.patterns.patterns) > known:
+                for burst in self.patterns.patterns[-1].hits:
+                    self.forecaster.forget_between(*(math.floor(edge_s / BIN_S) for edge_s in burst[1].span_s))
+        self.forecaster.observe(self.steady_load, self.steady_load.add(at_s, arrived - self._expected_before))
 
     def _expected_s(self, batch: Batch) -> float | None:
         """Return the expected time of a batch at the smallest size of the observed change, if there is one."""
@@ -175,6 +196,9 @@ class OperatorModel:
     def _reset_clock(self) -> None:
         """Forget timestamps: the clock went back, or the state comes from another clock."""
         self.load.reset_clock()
+        self.steady_load.reset_clock()
+        self.patterns.reset_clock()
+        self._arrived_before = None
         self.forecaster.reset_clock()
         self.price.reset_clock()
         self.scale_in.reset_clock()
@@ -206,6 +230,10 @@ class OperatorModel:
     def to_json(self) -> dict[str, JSON]:
         return {
             "load": self.load.to_json(),
+            "steady_load": self.steady_load.to_json(),
+            "patterns": self.patterns.to_json(),
+            "arrived": None if self._arrived_before is None else list(self._arrived_before),
+            "expected": self._expected_before,
             "outlook": self.forecaster.to_json(),
             "service": self.batch_time.to_json(),
             "price": self.price.to_json(),
@@ -219,6 +247,11 @@ class OperatorModel:
 
     def restore(self, saved: Mapping[str, JSON]) -> None:
         self.load = LoadHistory.from_json(saved["load"])
+        self.steady_load = LoadHistory.from_json(saved["steady_load"])
+        self.patterns = ClockPatterns.from_json(saved["patterns"])
+        arrived = saved["arrived"]
+        self._arrived_before = None if arrived is None else (float(arrived[0]), float(arrived[1]))
+        self._expected_before = float(saved["expected"])
         self.forecaster = ScenarioForecaster.from_json(saved["outlook"])
         self.batch_time = BatchTimeModel.from_json(saved["service"])
         self.price.restore(saved["price"])

@@ -142,6 +142,21 @@ class ScaleInWindow:
         self._clear()
         self._append(now, size)
 
+    def release(self, now: Instant, size: int) -> None:
+        """Forget that more than ``size`` was needed: what it was needed for is known to be over."""
+        self.restart_at(now, size)
+        self._scaled_out_s = None
+
+    def trim(self, now: Instant, size: int) -> None:
+        """Count no size above ``size`` as needed since the last scale-out: what called for it has turned out wrong."""
+        if self._scaled_out_s is None or max(needed for _, needed in self._needed) <= size:
+            return
+        needed = list(self._needed)
+        self._clear()
+        for at_s, found in needed:
+            self._append(at_s, min(found, size))
+        self._scaled_out_s, self._paused_until_s = None, -math.inf
+
     def reset_clock(self) -> None:
         """Forget timestamps: the clock was reset."""
         self._clear()
