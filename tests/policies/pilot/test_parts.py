@@ -241,7 +241,7 @@ def test_late_records_that_come_as_aimed_for_leave_the_price_alone() -> None:
     price = LatePrice(0.05)
     for minute in range(600):
         price.observe(60.0 * minute, 1000.0, 1000.0 * price.aim)
-    assert price.factor == pytest.approx(1, abs=0.15)
+    assert price.factor == pytest.approx(1, abs=0.25)
 
 
 def price_after(late_of_minutes: list[float], *, confidence: float = 0.95) -> LatePrice:

@@ -38,8 +38,9 @@ class LeagueRow:
     """Its mean place in contests; policies that do not meet the objective share the last place."""
     contests: int
     met: int
-    always_met: int
-    """Contests in which every repeat met the objective without tolerance."""
+    """Contests in which every repeat met the objective."""
+    nearly_met: int
+    """Contests in which it was met on average over the repeats, within the tolerance."""
     close: int
     """Contests in which it counts as first."""
     cost: float | None
@@ -53,7 +54,7 @@ class LeagueRow:
             "policy": self.policy,
             "place": None if self.place is None else round(self.place, 1),
             "kept %": _pct(self.met, self.contests),
-            "always %": _pct(self.always_met, self.contests),
+            "nearly %": _pct(self.nearly_met, self.contests),
             "first %": _pct(self.close, self.contests),
             "cost": _rounded(self.cost),
             "worst": _rounded(self.worst_cost),
@@ -62,11 +63,11 @@ class LeagueRow:
 
 
 class League:
-    """The groups of a lab run by contest; ``strictly`` means that every repeat must meet the objective exactly."""
+    """The groups of a lab run by contest; with ``nearly`` an objective counts as met within the tolerance."""
 
-    def __init__(self, results: LabResults, *, strictly: bool = False) -> None:
+    def __init__(self, results: LabResults, *, nearly: bool = False) -> None:
         experiment: Mapping[str, Any] = results.experiment
-        self._groups, self._strictly = results.groups, strictly
+        self._groups, self._nearly = results.groups, nearly
         self._objectives = {entry["name"]: objective_from(entry["objective"]) for entry in experiment["objectives"]}
         self._jobs: dict[str, Mapping[str, Any]] = {entry["name"]: entry for entry in experiment["jobs"]}
         self._kinds = {entry["name"]: entry.get("kind") for entry in experiment["workloads"]}
@@ -91,7 +92,10 @@ class League:
         return found
 
     def is_met(self, group: RepeatGroup) -> bool:
-        return group.is_met if self._strictly else is_nearly_met(group, self._objectives[group.objective])
+        return self._is_nearly_met(group) if self._nearly else group.is_met
+
+    def _is_nearly_met(self, group: RepeatGroup) -> bool:
+        return is_nearly_met(group, self._objectives[group.objective])
 
     def late_pct(self, group: RepeatGroup) -> float | None:
         return missed_pct(group, self._objectives[group.objective])
@@ -140,7 +144,7 @@ class League:
             None if is_fixed else mean(self._place(contest, policy) for contest in there),
             len(there),
             sum(self.is_met(group) for group in groups),
-            sum(group.is_met for group in groups),
+            sum(self._is_nearly_met(group) for group in groups),
             sum(cost <= CLOSE for cost in costs),
             median(costs) if costs else None,
             max(costs) if costs else None,

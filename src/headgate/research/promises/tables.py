@@ -17,8 +17,9 @@ from headgate.research.promises.matrix import OURS, Cell
 from headgate.research.promises.runs import FIXED
 
 KINDS = ("smooth", "noisy", "bursty")
-MET_WITHIN = 0.01
-"""A level counts as met if at most this share of all records more than allowed was late; less where less is allowed."""
+NEARLY = 0.01
+"""A level counts as nearly met if at most this share of all records more than allowed was late; less where less is
+allowed."""
 
 
 def rows_of(cells: Sequence[Cell]) -> list[dict[str, JSON]]:
@@ -52,6 +53,7 @@ def _row(own: Sequence[Cell], there: Sequence[Cell]) -> dict[str, JSON]:
         "late_pct": round(median(late), 3),
         "worst_late_pct": round(max(late), 3),
         "kept": sum(is_met(cell) for cell in own),
+        "within_a_point": sum(is_nearly_met(cell) for cell in own),
         "cost": round(median(cell.cost for cell in own), 3),
         "worst_cost": round(max(cell.cost for cell in own), 3),
         "of_best_fixed": round(median(cost / other for cost, other in compared), 3) if compared else None,
@@ -62,11 +64,16 @@ def _row(own: Sequence[Cell], there: Sequence[Cell]) -> dict[str, JSON]:
 
 
 def tolerated(allowed_share: float) -> float:
-    """Return the share of late records up to which a level counts as met."""
-    return allowed_share + MET_WITHIN * min(1.0, 20 * allowed_share)
+    """Return the share of late records up to which a level counts as nearly met."""
+    return allowed_share + NEARLY * min(1.0, 20 * allowed_share)
 
 
 def is_met(cell: Cell) -> bool:
+    """Whether at most the allowed share of the records of the day was late."""
+    return cell.run.late_share <= cell.allowed_share
+
+
+def is_nearly_met(cell: Cell) -> bool:
     return cell.run.late_share <= tolerated(cell.allowed_share)
 
 
