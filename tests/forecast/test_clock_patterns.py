@@ -10,19 +10,22 @@ import pytest
 
 from headgate.forecast.clock_patterns import TRUSTED, ClockPatterns, ExpectedBurst
 
+Bursts = list[tuple[float, float, float]]
+"""Begin, seconds and records/s of each."""
 STEP_S = 10.0
 BASE_PER_S = 100.0
 
 
-def load(hours: float, bursts: list[tuple[float, float, float]], *, seed: int = 1) -> list[float]:
+def load(hours: float, bursts: Bursts, *, seed: int = 1) -> list[float]:
     """Records of each step, with bursts of (begin in seconds, seconds, records per second)."""
     fine = np.full(round(hours * 360) * 10, BASE_PER_S)
     for begin_s, seconds, height in bursts:
         fine[max(0, round(begin_s)) : max(0, round(begin_s + seconds))] += height
-    return np.random.default_rng(seed).poisson(fine.reshape(-1, round(STEP_S)).sum(axis=1)).astype(float).tolist()
+    counts = np.random.default_rng(seed).poisson(fine.reshape(-1, round(STEP_S)).sum(axis=1))
+    return [float(count) for count in counts]
 
 
-def every(period_s: float, seconds: float, height: float, hours: float, first_s: float = 130.0) -> list[tuple]:
+def every(period_s: float, seconds: float, height: float, hours: float, first_s: float = 130.0) -> Bursts:
     return [(begin_s, seconds, height) for begin_s in np.arange(first_s, hours * 3600, period_s)]
 
 

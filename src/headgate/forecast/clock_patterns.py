@@ -36,6 +36,8 @@ RISE, NOISES = 0.25, 5.0
 """A burst exceeds the level by this share of it and by so many mean deviations …"""
 FALL = 0.4
 """… and ends below this share of its height."""
+LULL_S = 25.0
+"""After a shorter lull a burst continues: readings of an overloaded job are too low at first and too high then."""
 LONGEST_BURST_S = 3600.0
 """A load that stays high for longer is a new level."""
 ALIKE_HEIGHT, ALIKE_LENGTH, ALIKE_LENGTH_S = 1.6, 1.6, 20.0
@@ -76,10 +78,6 @@ class Burst:
     @property
     def ended_s(self) -> Instant:
         return self.began_s + self.lasted_s
-
-    @property
-    def span_s(self) -> tuple[Instant, Instant]:
-        return self.began_s, self.ended_s
 
     def at(self, began_s: Instant) -> Burst:
         return Burst(began_s, self.lasted_s, self.height_per_s)
@@ -129,7 +127,13 @@ class _BurstDetector:
         self.since_s: Instant | None = None
         """When the present burst began, roughly; ``None`` outside of one."""
         self._stretches: list[tuple[Instant, Instant, float]] = []
-        """Begin, end and excess per second of the readings in it."""
+        """Begin, end and excess per second of the readings in the present or, until it is too old, the last burst."""
+        self.continues = False
+        """Whether the present burst is the last one, which had seemed to be over."""
+
+    def forget_last(self) -> None:
+        """Do not let the next burst continue the last one."""
+        self._stretches = []
 
     def add(self, from_s: Instant, to_s: Instant, rate_per_s: float) -> Burst | None:
         """Take in a stretch of load; return the burst that ended before it, if one did."""
@@ -137,18 +141,22 @@ class _BurstDetector:
         if self.since_s is None:
             is_high = excess > max(RISE * self.level_per_s, NOISES * self._noise_per_s, 4 * self._poisson(from_s, to_s))
             if self._known_s >= LEVEL_KNOWN_S and is_high:
-                self.since_s, self._stretches = from_s, [(from_s, to_s, excess)]
+                self.continues = bool(self._stretches) and from_s - self._stretches[-1][1] <= LULL_S
+                self._stretches = [*(self._stretches if self.continues else ()), (from_s, to_s, excess)]
+                self.since_s = self._stretches[0][0]
             else:
                 self._follow(to_s - from_s, rate_per_s)
             return None
         heights = [height for _, _, height in self._stretches]
         if to_s - self.since_s > LONGEST_BURST_S:
             self.level_per_s, self.since_s = self.level_per_s + median(heights[-10:]), None
+            self.forget_last()
             return None
         if excess >= FALL * median_high(heights):
             self._stretches.append((from_s, to_s, excess))
             return None
         burst = self._burst(max(0.0, excess) * (to_s - from_s))
+        self._stretches.append((from_s, to_s, max(0.0, excess)))
         self.since_s = None
         return burst
 
@@ -165,26 +173,28 @@ class _BurstDetector:
 
     def _burst(self, rest: float) -> Burst:
         """Return the burst as a rectangle: the first and the last reading of it cover it only in part."""
-        # Readings of an overloaded job are late and then too high, so the mean would be no better.
         heights = [height for _, _, height in self._stretches]
-        height = median_high(heights) if len(heights) > 2 else max(heights)
-        from_s, to_s, first = self._stretches[0]
         records = rest + sum(excess * (end_s - begin_s) for begin_s, end_s, excess in self._stretches)
+        # Readings of an overloaded job are late: too low first and too high then. Only their sum is right.
+        seconds = self._stretches[-1][1] - self._stretches[0][0]
+        height = max(median_high(heights) if len(heights) > 2 else max(heights), records / seconds)
+        from_s, to_s, first = self._stretches[0]
         began_s = to_s - min(1.0, first / height) * (to_s - from_s)
         return Burst(began_s, records / height, height)
 
     def to_json(self) -> list[JSON]:
         stretches = [list(stretch) for stretch in self._stretches]
-        return [self.level_per_s, self._noise_per_s, self._known_s, self.since_s, stretches]
+        return [self.level_per_s, self._noise_per_s, self._known_s, self.since_s, stretches, self.continues]
 
     def restore(self, saved: JSON) -> None:
-        level, noise, known_s, since_s, stretches = saved
+        level, noise, known_s, since_s, stretches, continues = saved
+        self.continues = bool(continues)
         self.level_per_s, self._noise_per_s, self._known_s = float(level), float(noise), float(known_s)
         self.since_s = None if since_s is None else float(since_s)
         self._stretches = [(float(from_s), float(to_s), float(excess)) for from_s, to_s, excess in stretches]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ClockPattern:
     """Bursts that begin at equal distances."""
 
@@ -317,6 +327,10 @@ class ClockPatterns:
         elif was_inside and not is_inside:
             self._current = None
         if is_inside and not was_inside:
+            if self._detector.continues and self._bursts:
+                self._bursts.pop()
+                self._begins_s.pop()
+                from_s = self._detector.since_s or from_s
             self._current = self._pattern_at(from_s, to_s)
             self.over_s = None
         if not is_inside:
@@ -351,6 +365,16 @@ class ClockPatterns:
                 number += 1
         return found
 
+    def bursts_of(self, pattern: ClockPattern) -> list[Burst]:
+        """Return the bursts so far that a pattern would have let expect."""
+        tolerance_s = self._tolerance_s(pattern)
+        offsets_s = [(burst, burst.began_s - pattern.newest.began_s) for burst in self._bursts]
+        return [
+            burst
+            for burst, offset_s in offsets_s
+            if abs(offset_s - pattern.period_s * round(offset_s / pattern.period_s)) <= tolerance_s
+        ]
+
     def calm_until_s(self, now: Instant, within_s: float) -> Instant | None:
         """Return until when no burst is expected, if an expected one has ended within the last ``within_s``."""
         if self.over_s is None or self._detector.since_s is not None or now - self.over_s > within_s:
@@ -365,6 +389,7 @@ class ClockPatterns:
         self._begins_s.clear()
         self._since_s = self._until_s = self._current = self.over_s = None
         self._detector.since_s = None
+        self._detector.forget_last()
         self.patterns = [pattern for pattern in self.patterns if pattern.trust >= TRUSTED or pattern.is_dormant]
         for pattern in self.patterns:
             pattern.is_dormant = True
@@ -398,6 +423,7 @@ class ClockPatterns:
         self._begins_s.append(burst.began_s)
         pattern, self._current = self._current, None
         if pattern is not None:
+            self._detector.forget_last()
             rest = burst.beyond(pattern.newest)
             if rest is None:
                 pattern.add(pattern.next_number, burst)
@@ -448,6 +474,7 @@ class ClockPatterns:
     def _skip(self, now: Instant) -> None:
         """Pass over a time of which nothing is known."""
         self._detector.since_s, self._current = None, None
+        self._detector.forget_last()
         for pattern in self.patterns:
             while not pattern.is_dormant and pattern.begins_s(pattern.next_number) + pattern.tolerance_s < now:
                 pattern.next_number += 1

@@ -9,10 +9,12 @@ import pytest
 
 from headgate.core.errors import InputError
 from headgate.core.objective import LatencySlo, parse_objective
+from headgate.policies import Batch, Sample
 from headgate.research.promises import runs as cells
 from headgate.research.promises.runs import make_load
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
+from headgate.testing import last_target
 from headgate.workloads import Workload, parse_workload
 from headgate.workloads.day_load import STEP_S
 from headgate.workloads.steps import Steps
@@ -194,3 +196,30 @@ def test_what_was_learned_goes_on_where_it_ended() -> None:
     )
     assert all(entry.verdicts["job"].code != "learning" for entry in again.decisions)
     assert again.state["operators"]["job"]["service"]["batches"] > first.state["operators"]["job"]["service"]["batches"]
+
+
+def test_instances_are_there_when_a_burst_comes_by_the_clock_and_leave_when_it_is_over() -> None:
+    """A job upstream flushes for a minute every quarter of an hour, which is twice as long as an instance starts."""
+    period_s = 900.0
+    result = run("periodic:base=100,peak=500,high=1m,low=14m", seconds=10 * period_s, start=11)
+    sizes = {seen.at_s: seen.instances["job"] for seen in result.observations}
+    begins_s = [840.0 + number * period_s for number in range(3, 9)]
+    assert min(sizes[begin_s].ready for begin_s in begins_s) >= 9
+    assert max(sizes[begin_s + 100].planned for begin_s in begins_s) <= 6
+    assert max(sizes[begin_s - 100].planned for begin_s in begins_s) <= 6
+    reasons = [entry[3] for entry in changes(result) if begins_s[0] - 80 < entry[0] < begins_s[0]]
+    assert any("every 15 min, 3 of the last 3 times" in reason for reason in reasons)
+
+
+def test_a_cold_first_batch_is_not_load_and_what_it_called_for_is_given_back() -> None:
+    """The first batch loads classes for ten seconds; one instance does 50 records/s, and 15/s arrive."""
+    batches = (Batch(0.5, 11.0, 15.0, 0.0, 0.0, 2.0, 1), Batch(11.0, 15.0, 165.0, 1.0, 60.0, 2.0, 1))
+    young = Sample("job", 0.0, arrived=0.0, done=0.0, late=0.0, backlog=0.0, trigger_interval_s=2.0)
+    cold = replace(
+        young, at_s=12.0, arrived=180.0, done=15.0, late=10.0, backlog=165.0, batches=batches[:1], batch_ended_s=11.0
+    )
+    cold = replace(cold, latency_s=11.0, running_s=1.0, processing_time_s=10.5, input_rate_per_s=15.0)
+    warm = replace(cold, at_s=17.0, arrived=255.0, done=180.0, late=60.0, backlog=75.0, batches=batches[1:])
+    warm = replace(warm, latency_s=5.0, batch_ended_s=15.0, processing_time_s=4.0)
+    assert last_target("autopilot", "latency p95 < 10s", 1, young, cold).instances == 2
+    assert last_target("autopilot", "latency p95 < 10s", 1, young, cold, warm).instances == 1

@@ -29,7 +29,7 @@ LEAST_NEED = 0.05
 HALF_LIFE_S = 4 * 3600.0
 LOWEST_AIM, HIGHEST_AIM = 0.4, 1.0
 """Limits of the aim, as shares of what is allowed."""
-SPANS = (1 / 4, 1 / 2, 1.0)
+SPANS = (1 / 2, 1.0)
 """Shares of a period after which the limit is to hold, each as the end of a period."""
 BUCKETS = 48
 """Parts of a period whose late records are compared with each other: half an hour of a day."""

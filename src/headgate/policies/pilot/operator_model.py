@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from headgate.core.objective import By, Slo
 from headgate.core.types import JSON, Batch, Instances, Instant, Sample
-from headgate.forecast.clock_patterns import ClockPatterns
+from headgate.forecast.clock_patterns import ClockPattern, ClockPatterns
 from headgate.policies.pilot.batch_time import FEWEST, LEAST_GAMMA, BatchTimeModel
 from headgate.policies.pilot.calibration import IntervalCalibrator
 from headgate.policies.pilot.late_price import LatePrice
@@ -169,12 +169,17 @@ class OperatorModel:
         before, self._arrived_before = self._arrived_before, (at_s, arrived)
         self.load.add(at_s, arrived)
         if before is not None and at_s > before[0] and arrived >= before[1]:
-            known = len(self.patterns.patterns)
+            known = list(self.patterns.patterns)
             self._expected_before += self.patterns.observe(before[0], at_s, arrived - before[1])
-            if len(self.patterns.patterns) > known:
-                for burst in self.patterns.patterns[-1].hits:
-                    self.forecaster.forget_between(*(math.floor(edge_s / BIN_S) for edge_s in burst[1].span_s))
+            for pattern in self.patterns.patterns:
+                if pattern not in known:
+                    self._forget_bursts(pattern)
         self.forecaster.observe(self.steady_load, self.steady_load.add(at_s, arrived - self._expected_before))
+
+    def _forget_bursts(self, pattern: ClockPattern) -> None:
+        """Let the forecaster forget errors at bursts that would have been expected: others tell what is uncertain."""
+        for burst in self.patterns.bursts_of(pattern):
+            self.forecaster.forget_between(math.floor(burst.began_s / BIN_S), math.floor(burst.ended_s / BIN_S))
 
     def _expected_s(self, batch: Batch) -> float | None:
         """Return the expected time of a batch at the smallest size of the observed change, if there is one."""
