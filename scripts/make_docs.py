@@ -45,13 +45,17 @@ OTHER_SETTINGS = {"guards": GuardSettings, "retention": Retention}
 BLOCK = re.compile(r"<!-- settings(?:: (?P<name>[\w-]+))? -->\n(?:.*?<!-- /settings -->\n)?", re.DOTALL)
 BENCHMARK = re.compile(
     r"<!-- benchmark: (?P<name>[\w.-]+)(?P<where> where [^>]+?)?(?P<columns> columns [^>]+?)? -->\n"
-    r"(?:.*?<!-- /benchmark -->\n)?",
+    r"(?:(?:(?!<!-- benchmark:).)*?<!-- /benchmark -->\n)?",
     re.DOTALL,
 )
-FIGURES = re.compile(r"<!-- figures: (?P<name>[\w.-]+) -->\n(?:.*?<!-- /figures -->\n)?", re.DOTALL)
+FIGURES = re.compile(
+    r"<!-- figures: (?P<name>[\w.-]+) -->\n(?:(?:(?!<!-- figures:).)*?<!-- /figures -->\n)?", re.DOTALL
+)
 VALUE = re.compile(r"\{(?P<name>[\w.-]+)\|(?P<which>[^|}]*)\|(?P<key>[^}]+)\}")
 FIGURE_COLUMNS = ("figure", "shows", "command", "document", "here", "agrees")
-PLOT = re.compile(r"<!-- plot: (?P<name>[\w.-]+), (?P<text>[^>]+) -->\n(?:.*?<!-- /plot -->\n)?", re.DOTALL)
+PLOT = re.compile(
+    r"<!-- plot: (?P<name>[\w.-]+), (?P<text>[^>]+) -->\n(?:(?:(?!<!-- plot:).)*?<!-- /plot -->\n)?", re.DOTALL
+)
 
 HEADINGS = {"asked": "objective", "kept": "met", "who": "contender"}
 """Words in tables, by those in the keys of recorded results."""
