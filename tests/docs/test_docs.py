@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -28,6 +29,26 @@ def test_settings_tables_are_those_of_the_code() -> None:
     command = [sys.executable, str(ROOT / "scripts/make_docs.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("document", ["azimi", "giannakopoulos", "russo", "imai", "rouaux"])
+def test_every_source_document_has_a_table_of_its_figures(document: str) -> None:
+    page = (ROOT / "docs/lab" / f"{document}.md").read_text()
+    table = page.partition(f"<!-- figures: {document} -->")[2].partition("<!-- /figures -->")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][2:]
+    assert rows, "a page has its table"
+    assert all(len(row) == 6 and all(cell.strip() for cell in row) for row in rows), "no cell is left empty"
+    assert "not been measured" not in page
+
+
+def test_a_new_marker_takes_nothing_of_what_follows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    with_tables = importlib.import_module("make_docs").with_tables
+    page = tmp_path / "page.md"
+    page.write_text("<!-- benchmark: conttune -->\nbetween\n<!-- benchmark: fleet -->\n<!-- /benchmark -->\n")
+    text = with_tables(page)
+    assert text.count("<!-- /benchmark -->") == 2
+    assert "\nbetween\n" in text
 
 
 def test_every_policy_has_a_page_with_its_plot() -> None:
