@@ -138,6 +138,15 @@ def test_a_wrong_counter_that_stays_wrong_is_never_counted() -> None:
     assert done[45:] == [sample.done for sample in true[45:]]
 
 
+@pytest.mark.parametrize("arrived", [0.0, 15_500.0])
+def test_a_counter_of_arrivals_that_stands_still_while_records_are_done_is_missing(arrived: float) -> None:
+    true = list(readings(60))
+    results = checked(with_changes(60, {tick: {"arrived": arrived} for tick in range(30, 40)}))
+    found = [result.observation.samples["job"].arrived for result in results]
+    assert all(value is None for value in found[30:40])
+    assert found[41:] == [sample.arrived for sample in true[41:]]
+
+
 @pytest.mark.parametrize("times", [10.0, 50.0, 1000.0])
 def test_a_true_burst_passes_at_once(times: float) -> None:
     arrived = done = 0.0

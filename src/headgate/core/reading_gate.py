@@ -214,7 +214,7 @@ class _Counter:
         if before is None or self.is_irregular:
             return False
         grown = value - before
-        if grown == 0:
+        if grown == 0 and self.name != "arrived":
             self.grown = 0.0
         elif 0 < grown <= ROUNDED * self.scale * self.per_s * (at_s - self.changed_s):
             self.grown = grown
@@ -244,12 +244,12 @@ class _Counter:
     def refuse(self) -> None:
         self.grown, self.missed, self.is_irregular = 0.0, True, True
 
-    def confirms(self, value: float, at_s: Instant, limit: float) -> bool:
+    def confirms(self, value: float, at_s: Instant, least: float, limit: float) -> bool:
         """Whether a value continues the course of the quarantined one; then that is the course from now on."""
         if self.candidate is None or self.value is None:
             return False
         first, first_s = self.candidate
-        if not (at_s > first_s and 0 <= value - first <= limit):
+        if not (at_s > first_s and least <= value - first <= limit):
             return False
         self.offset += self.value - first
         self.value, self.at_s, self.changed_s, self.missed = first, first_s, first_s, False
@@ -392,19 +392,30 @@ class _OperatorGate:
             return None
         if before is None:
             return value
-        limit = self._limit(counter, sample)
-        if 0 <= value - before <= limit:
+        least, limit = self._least(counter, sample), self._limit(counter, sample)
+        if least <= value - before <= limit:
             return value
         if -NOISE * max(1.0, before) <= value - before < 0:
             return before
         change = f"{name} went from {plain(before)} to {plain(value)}"
-        if counter.confirms(value, sample.at_s, limit):
+        if counter.confirms(value, sample.at_s, least, limit):
             self._least_gap = math.inf
             self._refuse(refused, name, Refusal.REBASED, f"{change} and continues there: it was reset")
             return value
         counter.candidate = (value, sample.at_s)
         self._refuse(refused, name, Refusal.QUARANTINED, f"{change}: not counted until the next readings confirm it")
         return None
+
+    def _least(self, counter: _Counter, sample: Sample) -> float:
+        """By how much a counter must have grown: what was done, and had not waited, has arrived."""
+        done = self._done
+        if counter is not self._arrived or sample.done is None or done.value is None or self._backlog is None:
+            return 0.0
+        grown = sample.done - done.value
+        if not 0 < grown <= done.limit(sample.at_s, 2.0) < math.inf:
+            return 0.0
+        waited = max(self._backlog, self._gap() - self._least_gap)
+        return max(0.0, (grown - waited) / 2 - SLACK)
 
     def _limit(self, counter: _Counter, sample: Sample) -> float:
         """By how much a counter can have grown since its newest trusted value."""

@@ -169,7 +169,7 @@ class OnlineParameterOptimizationSettings(Settings):
     """The history that is replayed."""
     delta: Annotated[float, Field(gt=0, lt=1)] = 0.002
     """The significance at which the adaptive window reports a change; a smaller one reports fewer."""
-    evaluations: Annotated[int, Field(ge=1)] = 150
+    evaluations: Annotated[int, Field(ge=1, le=10_000)] = 150
     """Replays that one optimisation may take."""
     violation_price: Annotated[float, Field(ge=0)] = 10.0
     """What a second over the objective costs, in seconds of an instance; one that is twice over it costs twice that."""

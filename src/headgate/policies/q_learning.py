@@ -89,6 +89,10 @@ class QLearningSettings(Settings):
         return self
 
 
+MOST_BUCKETS = 10_000
+"""More states are never all visited, and their table does not fit into memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class ObservedState:
     """The state that an agent is in, and the means that make it."""
@@ -139,9 +143,15 @@ class QLearning(OperatorPolicy[QLearningSettings]):
                     "set target_latency_s, or an objective such as 'latency p95 < 10s'."
                 )
             target_s = self.objective.slo.bound_s
-        return Grid(
+        grid = Grid(
             target_s, self.settings.latency_granularity_s or target_s / 3, self.settings.max_latency_s or 2 * target_s
         )
+        if grid.buckets > MOST_BUCKETS:
+            raise InputError(
+                f"max_latency_s {grid.max_s:g} in steps of {grid.granularity_s:g} s makes {grid.buckets:,} states; "
+                f"at most {MOST_BUCKETS:,} are allowed: set latency_granularity_s."
+            )
+        return grid
 
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
         agent = self._agent(operator)

@@ -35,13 +35,16 @@ Measurements = Annotated[
 ]
 """Pairs of a number of instances and the records/s they sustained at most."""
 
+MOST_STEPS = 10_000
+"""The errors of forecasts are stored for every step of a block."""
+
 
 class BlockSettings(Settings):
     step_s: Annotated[Seconds, Field(gt=0)] = 60.0
     """Length of a step: the load of a step is one value of the series that is forecast."""
-    block_steps: Annotated[int, Field(ge=1)] = 10
+    block_steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] = 10
     """Steps for which a size stays the same (the document's S)."""
-    startup_steps: Annotated[int, Field(ge=0)] = 2
+    startup_steps: Annotated[int, Field(ge=0, le=MOST_STEPS)] = 2
     """Steps that an instance takes to start (the document's U)."""
     training: Measurements = ()
     """What was measured offline, as pairs of instances and records/s, ``1:95, 2:190``; without it, the first saturated

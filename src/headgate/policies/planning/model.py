@@ -185,7 +185,7 @@ class ApplicationModel:
         return self.is_over(longest_path_s(self.topology, along))
 
 
-MOST_LEVELS = 2000
+MOST_LEVELS = 1002
 """A plan counts how often each level followed each other one: their squares must fit into memory."""
 
 
@@ -212,7 +212,7 @@ class RateGrid:
         """Levels that reach a rate; all higher ones are alike. A quantum that needs too many levels is widened.
 
         >>> RateGrid.up_to(200.0, 20.0).levels, RateGrid.up_to(200.0, 1e-9).levels
-        (12, 2000)
+        (12, 1002)
         """
         wide_per_s = max(quantum_per_s, rate_per_s / (MOST_LEVELS - 2))
         return cls(wide_per_s, 2 + math.ceil(round(rate_per_s / wide_per_s, 9)))
