@@ -213,7 +213,7 @@ class Detached(Generic[StateT]):
             ) from error
         if _is_running(state):
             return DetachedServer(state, gone=None)
-        _remove_leftovers(state.directory)
+        remove_leftovers(state.directory)
         reason = self.last_words.read_text() if self.last_words.exists() else "its warden was killed"
         start = f"headgate {self._command} up"
         return DetachedServer(
@@ -255,7 +255,7 @@ def _stop_warden(state: ServerState) -> None:
         time.sleep(POLL_S)
     if _is_running(state):
         os.killpg(state.warden_pid, signal.SIGKILL)
-        _remove_leftovers(state.directory)
+        remove_leftovers(state.directory)
 
 
 def _is_running(state: ServerState) -> bool:
@@ -266,8 +266,8 @@ def _is_running(state: ServerState) -> bool:
     return False
 
 
-def _remove_leftovers(directory: str) -> None:
-    """Kill what runs in a folder whose warden was killed, and remove the folder."""
+def remove_leftovers(directory: str) -> None:
+    """Kill what still runs in the folder of servers, and remove the folder."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if Path(process.cwd()).is_relative_to(directory):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -39,6 +38,7 @@ PLANS = {
     "flink": "headgate.local.flink:FlinkPlan",
     "kafka": "headgate.local.kafka:KafkaPlan",
     "prometheus": "headgate.local.prometheus:PrometheusPlan",
+    "yarn": "headgate.local.yarn:YarnPlan",
 }
 """The plan of each kind of server. A warden imports only its own."""
 
@@ -159,7 +159,10 @@ class Warden:
             process.stop(STOP_TIMEOUT_S)
         # The last first, so that a worker's shutdown hook ends its executors; then the servers that it needs.
         self._servers.stop(STOP_TIMEOUT_S)
-        shutil.rmtree(self._plan.directory, ignore_errors=True)
+        from headgate.local.servers import remove_leftovers
+
+        # Containers have sessions of their own; one that outlived its node ends here.
+        remove_leftovers(self._plan.directory)
         # Executors share this session's process group; one that outlived its worker ends with the warden.
         if os.getpgrp() == os.getpid():
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
