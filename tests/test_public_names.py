@@ -45,7 +45,7 @@ PUBLIC = {
         "simulate",
     ],
     "headgate.apps": ["LoadSource", "working"],
-    "headgate.local": ["find_connector"],
+    "headgate.local": ["LocalYarn", "find_connector"],
     "headgate.forecast": [
         "JSON",
         "EvenGrid",

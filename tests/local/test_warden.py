@@ -105,3 +105,19 @@ def test_the_end_of_a_server_that_is_not_started_again_is_the_end_of_all(tmp_pat
     with running_warden(tmp_path) as (process, _, message_file):
         children(process)[0].kill()
         eventually("the warden to end", lambda: reported(message_file) == "the always was killed by SIGKILL", 10.0)
+
+
+def test_what_a_server_left_in_a_session_of_its_own_ends_with_the_warden(tmp_path: Path) -> None:
+    """As containers of YARN do, which their node starts in sessions of their own."""
+    detached = (
+        "import subprocess, sys, time; from pathlib import Path; "
+        f"left = subprocess.Popen([sys.executable, '-c', {SLEEPS!r}], start_new_session=True); "
+        "Path('left').write_text(str(left.pid)); time.sleep(600)"
+    )
+    with running_warden(tmp_path) as (_, wanted, _):
+        want(wanted, detached)
+        pid_file = wanted.parent / "left"
+        eventually("it to start another", lambda: pid_file.exists() and bool(pid_file.read_text()), 10.0)
+        left = psutil.Process(int(pid_file.read_text()))
+        assert left.is_running()
+    eventually("it to be gone", lambda: not left.is_running() or left.status() == psutil.STATUS_ZOMBIE, 10.0)

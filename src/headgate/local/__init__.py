@@ -1,4 +1,4 @@
-"""Real servers on this machine, on loopback: Spark, Kafka, Flink and Prometheus, each run by a warden."""
+"""Real servers on this machine, on loopback: Spark, YARN, Kafka, Flink and Prometheus, each run by a warden."""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +6,10 @@ from headgate.core.extras import lazy_attributes
 
 if TYPE_CHECKING:
     from headgate.local.connector import find_connector
+    from headgate.local.yarn import LocalYarn
 
-__all__ = ["find_connector"]
+__all__ = ["LocalYarn", "find_connector"]
 
-__getattr__ = lazy_attributes(__name__, {"find_connector": "headgate.local.connector"})
+__getattr__ = lazy_attributes(
+    __name__, {"LocalYarn": "headgate.local.yarn", "find_connector": "headgate.local.connector"}
+)
