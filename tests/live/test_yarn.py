@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headgate.core.errors import HeadgateError
-from headgate.local.yarn import yarn_jars
+from headgate.local.spark.yarn import yarn_jars
 from tests.live.yarn_job import Course, run_there
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]

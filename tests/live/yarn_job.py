@@ -57,7 +57,7 @@ def run_here(course: Course) -> dict[str, object]:
     import headgate
     from headgate.apps.steady_job import SteadyJob
     from headgate.journal.sqlite import SqliteJournal
-    from headgate.local.yarn import LocalYarn
+    from headgate.local.spark.yarn import LocalYarn
 
     with tempfile.TemporaryDirectory(prefix="headgate-yarn-job-") as folder, LocalYarn(course.slots) as yarn:
         spark = yarn.session("yarn", 1, {"spark.sql.shuffle.partitions": "2"})

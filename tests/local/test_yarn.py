@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from headgate.core.errors import InputError
-from headgate.local import yarn
 from headgate.local.jars import pinned
-from headgate.local.yarn import PORTS, LocalYarn, YarnPlan
+from headgate.local.spark import yarn
+from headgate.local.spark.yarn import PORTS, LocalYarn, YarnPlan
 
 
 def plan_in(folder: Path, **settings: str) -> YarnPlan:

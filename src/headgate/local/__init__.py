@@ -6,10 +6,10 @@ from headgate.core.extras import lazy_attributes
 
 if TYPE_CHECKING:
     from headgate.local.connector import find_connector
-    from headgate.local.yarn import LocalYarn
+    from headgate.local.spark.yarn import LocalYarn
 
 __all__ = ["LocalYarn", "find_connector"]
 
 __getattr__ = lazy_attributes(
-    __name__, {"LocalYarn": "headgate.local.yarn", "find_connector": "headgate.local.connector"}
+    __name__, {"LocalYarn": "headgate.local.spark.yarn", "find_connector": "headgate.local.connector"}
 )

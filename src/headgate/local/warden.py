@@ -38,7 +38,7 @@ PLANS = {
     "flink": "headgate.local.flink:FlinkPlan",
     "kafka": "headgate.local.kafka:KafkaPlan",
     "prometheus": "headgate.local.prometheus:PrometheusPlan",
-    "yarn": "headgate.local.yarn:YarnPlan",
+    "yarn": "headgate.local.spark.yarn:YarnPlan",
 }
 """The plan of each kind of server. A warden imports only its own."""
 
