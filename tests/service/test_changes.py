@@ -222,3 +222,13 @@ def test_new_entries_are_streamed(here: Served) -> None:
     assert numbers == sorted(numbers)
     later = here.client("reader").get("/v1/events", params={"once": True}, headers={"Last-Event-ID": str(numbers[-1])})
     assert "event: " not in later.text
+
+
+def test_a_change_cannot_have_a_file_of_the_machine_run(here: Served, tmp_path: Path) -> None:
+    file, ran = tmp_path / "own.py", tmp_path / "ran"
+    file.write_text(f"open({str(ran)!r}, 'w')")
+    change = {"policy": f"{file}:Own", "why": "to see"}
+    answer = here.client("operator").put("/v1/jobs/clicks/policy", json=change)
+    assert answer.status_code == 400
+    assert "unknown policy" in answer.text
+    assert not ran.exists()

@@ -12,7 +12,7 @@ from headgate.core.step import EachOperator
 from headgate.core.types import JSON, Instant, Verdict
 from headgate.core.units import format_duration
 from headgate.core.window import Window
-from headgate.policies.frame.base import policy_class
+from headgate.policies.frame.base import policy_class, policy_names
 from headgate.rules.model import ALL_OPERATORS, Constraint, Forbidden
 from headgate.rules.schedule import Schedule
 from headgate.runtime.assembly import LoopSpec, guards_around
@@ -102,7 +102,10 @@ def require_usable(spec: JobSpec) -> None:
 
 
 def _policy(spec: JobSpec, name: str, body: Mapping[str, JSON]) -> JobSpec:
-    policy = policy_class(body["policy"]).name
+    named = body["policy"]
+    if ":" in named:  # A change comes over the network and must not run a file of this machine.
+        raise UnknownNameError("policy", named, policy_names())
+    policy = policy_class(named).name
     return replace(spec, policy=policy, settings=body["settings"], guards=body["guards"])
 
 
