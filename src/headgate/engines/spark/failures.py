@@ -53,9 +53,9 @@ class FailureLimit:
         if limit is None or is_chosen or not acts:
             return cls(limit, interval_s, tracker)
         why = f"Spark would end this application after more than {limit} failed executors, as {LIMIT[0]} is not set"
-        if tracker is not None and tracker.raise_to(RAISED_LIMIT, RAISED_INTERVAL_S):
-            made = cls(RAISED_LIMIT, RAISED_INTERVAL_S, tracker)
-            what = f"raised to {RAISED_LIMIT:,} within {format_duration(RAISED_INTERVAL_S)}"
+        if tracker is not None and tracker.raise_to(max(limit, RAISED_LIMIT), RAISED_INTERVAL_S):
+            made = cls(max(limit, RAISED_LIMIT), RAISED_INTERVAL_S, tracker)
+            what = f"raised to {made.limit:,} within {format_duration(RAISED_INTERVAL_S)}"
             severity = Severity.INFO
         else:
             made = cls(limit, interval_s, tracker)
@@ -113,14 +113,18 @@ def limit_of(master: str, conf: Mapping[str, str]) -> tuple[int | None, float | 
     (8, None, False)
     >>> limit_of("yarn", {"spark.executor.maxNumFailures": "50", "spark.executor.failuresValidityInterval": "1h"})
     (50, 3600.0, True)
-    >>> limit_of("spark://127.0.0.1:7077", {})
-    (None, None, False)
+    >>> limit_of("spark://127.0.0.1:7077", {}), limit_of("yarn", {"spark.dynamicAllocation.enabled": "true"})
+    ((None, None, False), (None, None, False))
     """
     if not (master.startswith("k8s") or master == "yarn"):
         return None, None, False
     chosen = next((int(conf[name]) for name in LIMIT if conf.get(name, "").isdigit()), None)
-    started = 2 * int(conf.get("spark.executor.instances", "0"))
-    limit = max(LEAST_DEFAULT, started) if chosen is None else chosen
+    executors = conf.get("spark.executor.instances", "0")
+    if conf.get("spark.dynamicAllocation.enabled") == "true":
+        executors = conf.get("spark.dynamicAllocation.maxExecutors", "")
+    if chosen is None and not executors.isdigit():
+        return None, None, False  # Without an upper bound of Spark's own allocation there is no limit.
+    limit = max(LEAST_DEFAULT, 2 * int(executors)) if chosen is None else chosen
     interval = next((conf[name] for name in INTERVAL if name in conf), None)
     return limit, _seconds(interval), chosen is not None
 
