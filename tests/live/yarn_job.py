@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import psutil
@@ -31,6 +31,8 @@ class Course:
     """How many the autoscaler may request."""
     workload: str
     seconds: float
+    policy: str = "reactive"
+    settings: dict[str, float] = field(default_factory=dict)
     kills: bool = False
     """Whether an executor is killed while there are as many as fit."""
     shrinks: bool = True
@@ -77,9 +79,9 @@ def run_here(course: Course) -> dict[str, object]:
         with headgate.autoscale(
             spark,
             "latency p95 < 4s",
-            "reactive",
+            course.policy,
             executors=(1, course.most),
-            settings={"idle_for_s": 6.0, "drain_within_s": 15.0},
+            settings=course.settings,
             interval=1.0,
             journal=journal,
         ) as autoscaler:
@@ -101,7 +103,7 @@ def run_here(course: Course) -> dict[str, object]:
             if course.shrinks:
                 _until(lambda: sizes[-1][1:] == (1, 1))
             elif course.most > course.slots:
-                _until(lambda: sizes[-1][0] - sizes[0][0] > course.seconds)
+                _until(lambda: sizes[-1][1] == course.slots)
             query.processAllAvailable()
         query.stop()
         output = job.check(spark)
