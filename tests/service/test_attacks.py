@@ -428,6 +428,21 @@ def test_nested_and_strange_messages_are_refused_in_a_sentence(text: str) -> Non
         assert put.status_code == 400
 
 
+def test_what_cannot_be_encoded_is_not_quoted_in_an_error() -> None:
+    strange = r'"\ud800\u001b[2J"'
+    with served() as here:
+        for text in (
+            f'{{"version": {{{strange}: 1e400}}}}',
+            f'{{"version": {strange}}}',
+            f'{{"version": "{"x" * 99_000}"}}',
+        ):
+            answer = here.client("agent").post(REPORTS, content=text)
+            assert (answer.status_code, "\x1b" in answer.text, len(answer.text) < 21_000) == (400, False, True)
+        headers = {"Content-Type": "application/json"}
+        answer = here.client("operator").put(PAUSE, content=f'{{{strange}: 1, "why": "x"}}', headers=headers)
+        assert answer.status_code == 400
+
+
 @pytest.mark.parametrize("number", ["9" * 19, "9" * 5000, "x" * 60_000, "-1", "\xb2"])
 def test_the_number_of_the_last_event_may_be_anything(number: str) -> None:
     with served() as here:

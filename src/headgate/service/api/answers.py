@@ -19,10 +19,13 @@ from headgate.core.errors import (
     UnknownNameError,
 )
 from headgate.core.types import JSON
+from headgate.core.units import printable
 from headgate.engines.agents.wire import NOT_LEADING
 from headgate.journal.codec import to_json
 from headgate.service.gate import CALLER, Caller
 
+LONGEST = 20_000
+"""Characters of an error; that of a rule file lists a hundred mistakes at most."""
 NOT_FOUND = frozenset({"job", "operator", "period", "change"})
 """What a path names; of other names it is the body that is wrong."""
 _STATUS: tuple[tuple[type[HeadgateError], int], ...] = (
@@ -63,14 +66,13 @@ def add_error_handlers(api: FastAPI) -> None:
     """Answer errors that are raised on purpose with one sentence."""
 
     async def refused(request: Request, error: Exception) -> Response:
-        return Response(str(error), _status_of(error), media_type="text/plain")
+        return _sentence(str(error), _status_of(error))
 
     async def misshapen(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
-        sentence = f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}."
-        return Response(sentence, 400, media_type="text/plain")
+        return _sentence(f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}.", 400)
 
     async def nested(request: Request, error: Exception) -> Response:
         return Response("the message is nested too deeply.", 400, media_type="text/plain")
@@ -88,6 +90,12 @@ def add_error_handlers(api: FastAPI) -> None:
     api.add_exception_handler(RecursionError, nested)
     api.add_exception_handler(ClientDisconnect, gone)
     api.add_exception_handler(HTTPException, by_status)
+
+
+def _sentence(text: str, status: int) -> Response:
+    """Return an error as plain text; it may quote what was sent, which need not be possible to encode."""
+    shown = printable(text)
+    return Response(shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}…", status, media_type="text/plain")
 
 
 def document(api: FastAPI) -> None:
