@@ -21,10 +21,10 @@ _DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 def printable(text: str) -> str:
-    """Return text without characters that a terminal would act on, or that cannot be encoded.
+    r"""Return text without characters that a terminal would act on, or that cannot be encoded.
 
-    >>> printable("plain"), printable("a\x1b[2Jb\ud800")
-    ('plain', 'a\ufffd[2Jb\ufffd')
+    >>> printable("plain"), printable("a\x1b[2Jb\ud800") == "a\ufffd[2Jb\ufffd"
+    ('plain', True)
     """
     if text.isprintable():
         return text
