@@ -13,12 +13,15 @@ from headgate.cli.common import (
     argument,
     check_target,
     counted,
+    make_console,
     option,
+    print_table,
     refused_document,
     say,
     write_json,
 )
 from headgate.core.errors import InputError
+from headgate.core.types import JSON
 
 if TYPE_CHECKING:
     from headgate.rules import RulePolicy
@@ -102,6 +105,36 @@ def show(
     else:
         for sentence in (*map(rule_in_words, policy.rules), *map(constraint_in_words, policy.constraints)):
             say(sentence)
+
+
+@rules.command(name="try")
+def try_file(file: FileArgument, operator: OperatorOption = None, json_file: options.Json = None) -> None:
+    """Run rules on simulated worst cases and report ratchets, oscillation, rules that never act, missing dead bands.
+
+    The job has a batch every 5 s; loads rise once, come in short peaks, swing, and stay constant at three levels, for
+    four hours each. Where a scale-in rule holds again right after the smallest scale-out, another threshold is
+    proposed. Rules on metrics of your own are not tried.
+
+    [bold]Example[/bold]
+      [cyan]headgate rules try rules.yaml[/cyan]
+    """
+    from headgate.lab.rules_trial import try_rules
+
+    _check_target(json_file, file)
+    trials = try_rules(_read(file, operator))
+    if json_file is not None:
+        found: list[dict[str, JSON]] = [
+            {"operator": trial.operator, "runs": [run.row() for run in trial.runs], "findings": list(trial.findings)}
+            for trial in trials
+        ]
+        write_json({"version": 1, "file": str(file), "operators": found}, json_file)
+        return
+    console = make_console()
+    for trial in trials:
+        say(f"{trial.operator}:")
+        print_table([run.row() for run in trial.runs], console)
+        for finding in trial.findings or ("nothing was found.",):
+            say(finding)
 
 
 @rules.command()
