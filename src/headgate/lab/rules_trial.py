@@ -155,8 +155,8 @@ def _findings(rules: Sequence[Rule], runs: Sequence[TrialRun]) -> Iterator[str]:
             )
         if run.case.is_constant and run.reversals >= OSCILLATING:
             yield (
-                f"oscillation: under a load that is {run.case.name} the size is reversed {run.reversals} times in three hours, by "
-                f"{', '.join(repr(name) for name in sorted(run.acted))}."
+                f"oscillation: under a load that is {run.case.name} the size is reversed {run.reversals} times in "
+                f"three hours, by {', '.join(repr(name) for name in sorted(run.acted))}."
             )
     for rule in rules:
         if rule.name not in acted:
