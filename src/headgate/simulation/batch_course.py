@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from headgate.core.course import Course, Rows
 from headgate.core.types import Instant
 from headgate.simulation.settled import Settled
 from headgate.simulation.stream import bends_s
-from headgate.workloads.contract import Workload
+from headgate.workloads.contract import SameWorkload, Workload
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -135,9 +136,8 @@ class _BatchSpan:
         self.knots = np.array(knots, dtype=np.float64).reshape(-1, 2)
         self.knots_of = np.repeat(np.arange(len(table)), counts.astype(int))
         since_s = min(before.until_s, before.oldest_s)
-        self.turns_s = _turns_s(workload, since_s, now)
+        self.turns_s, at_turns = _turns(SameWorkload(workload), since_s, now)
         self.total = workload.arrivals(0.0, now)
-        at_turns = [workload.arrivals(0.0, turn_s) for turn_s in self.turns_s]
         known_s = np.concatenate([[since_s], self.start_s, self.turns_s, [now]])
         known = np.concatenate([[workload.arrivals(0.0, since_s)], self.arrived, at_turns, [self.total]])
         order = np.argsort(known_s, kind="stable")
@@ -228,8 +228,13 @@ class _BatchSpan:
         return np.column_stack([self.start_s, self.start_s + lasting_s])[counts_between > through * (1 + _HAIR)]
 
 
-def _turns_s(workload: Workload, from_s: Instant, until_s: Instant) -> Floats:
-    """Return the moments between two times at which the workload turns or bends."""
+@lru_cache(maxsize=2)
+def _turns(same: SameWorkload, from_s: Instant, until_s: Instant) -> tuple[Floats, Floats]:
+    """Return the moments between two times at which a workload turns or bends, and the arrivals by then.
+
+    Cached, because many sizes or policies are simulated on one load.
+    """
+    workload = same.workload
     found = []
     while from_s < until_s:
         turn_s = min(until_s, workload.next_turn_s(from_s))
@@ -237,7 +242,8 @@ def _turns_s(workload: Workload, from_s: Instant, until_s: Instant) -> Floats:
         is_flat = workload.rate_per_s(from_s) == workload.rate_per_s(middle_s) == workload.rate_per_s(last_s)
         found.extend([from_s] if is_flat else bends_s(from_s, turn_s))
         from_s = turn_s
-    return np.array(found[1:])
+    turns_s = np.array(found[1:])
+    return turns_s, np.array([workload.arrivals(0.0, turn_s) for turn_s in turns_s.tolist()])
 
 
 def _lines(backlogs: Rows) -> Rows:

@@ -283,6 +283,8 @@ class _Totals:
             self._totals.append(self._totals[-1] + self._within(self._ends_s[-1], end_s))
             self._ends_s.append(end_s)
         place = max(0, bisect_right(self._ends_s, at_s) - 1)
+        if at_s == self._ends_s[place]:
+            return self._totals[place]
         return self._totals[place] + self._within(self._ends_s[place], at_s)
 
 

@@ -26,3 +26,16 @@ class Workload(Protocol):
     def describe(self) -> str:
         """Return the specification for ``parse_workload``, where there is one."""
         ...
+
+
+class SameWorkload:
+    """A workload compared by identity, for caches: some workloads cannot be hashed or compared."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+
+    def __hash__(self) -> int:
+        return id(self.workload)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SameWorkload) and other.workload is self.workload

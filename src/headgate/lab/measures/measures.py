@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,7 +17,7 @@ from headgate.forecast.base import FloatArray
 from headgate.lab.measures.clairvoyant import needed_instances, paid_instances
 from headgate.runtime.simulate import Model, SimulationResult, micro_batch
 from headgate.runtime.summary import violated_parts
-from headgate.workloads.contract import Workload
+from headgate.workloads.contract import SameWorkload, Workload
 
 INSTABILITY_STEP_S = 60.0
 """Changes are compared from minute to minute: a shorter step finds more of them in either curve."""
@@ -135,7 +134,7 @@ def step_rates_per_s(workload: Workload, seconds: float, step_s: float) -> Float
 
     Rates are cached, because many policies are measured on one load.
     """
-    return _cached_rates(_Load(workload), seconds, step_s)
+    return _cached_rates(SameWorkload(workload), seconds, step_s)
 
 
 def step_edges_s(seconds: float, step_s: float) -> FloatArray:
@@ -144,21 +143,8 @@ def step_edges_s(seconds: float, step_s: float) -> FloatArray:
     return np.append(np.arange(count) * step_s, seconds)
 
 
-class _Load(Hashable):
-    """A workload compared by identity: some workloads cannot be hashed or compared."""
-
-    def __init__(self, workload: Workload) -> None:
-        self.workload = workload
-
-    def __hash__(self) -> int:
-        return id(self.workload)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Load) and other.workload is self.workload
-
-
 @lru_cache(maxsize=16)
-def _cached_rates(load: _Load, seconds: float, step_s: float) -> FloatArray:
+def _cached_rates(load: SameWorkload, seconds: float, step_s: float) -> FloatArray:
     edges_s = step_edges_s(seconds, step_s)
     arrived = np.array([load.workload.arrivals(0.0, edge_s) for edge_s in edges_s.tolist()])
     rates: FloatArray = np.diff(arrived) / np.diff(edges_s)
