@@ -201,7 +201,7 @@ class JobForm(Form[Job]):
             raise Mistake("from: found a topic twice, expected each once.", "from")
         if self.to in self.reads:
             message = f"to: found {self.to!r}, which the job also reads; expected another topic."
-            raise Mistake(message, "to", at_key=True)
+            raise Mistake(message, "to")
         return Job(
             self.node.name, self.reads, self.to, self.app, self.function, *self.executors, self.price, self.trigger,
             self.max_records_per_batch, self.state_partitions, self.objective, self.spark,
