@@ -168,6 +168,14 @@ def test_readings_in_which_nothing_moves_though_records_wait_are_withheld() -> N
     assert counts == [1] * 16 + [0] * 4 + [1] * 10
 
 
+def test_time_that_stands_still_is_frozen_also_where_nothing_waits() -> None:
+    true = [replace(sample, backlog=0.0, done=sample.arrived) for sample in readings(40)]
+    frozen = [*true[:20], *(replace(true[20], at_s=sample.at_s) for sample in true[20:30]), *true[30:]]
+    assert [len(result.observation.samples) for result in checked(frozen)] == [1] * 26 + [0] * 4 + [1] * 10
+    idle = [*true[:20], *(replace(true[20], at_s=s.at_s, available_s=s.available_s) for s in true[20:])]
+    assert not any(result.events for result in checked(idle))
+
+
 def test_an_idle_job_is_not_frozen() -> None:
     idle = [Sample("job", TICK_S * tick, arrived=500.0, done=500.0, backlog=0.0, latency_s=0.0) for tick in range(100)]
     assert not any(result.events for result in checked(idle))

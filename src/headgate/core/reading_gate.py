@@ -50,6 +50,8 @@ NOISE = 1e-6
 """A counter that falls by no more than this, or this share of it, was rounded."""
 AGREEING = 10
 """Readings in a row in which backlog and counters agreed, after which a disagreement is a contradiction."""
+USUALLY = 0.9
+"""A counter that grew with this share of the readings grows all the time."""
 ROUNDED = 1.001
 """A growth that is larger by so little is no faster than one before."""
 FROZEN_AFTER_S = 30.0
@@ -284,6 +286,8 @@ class _OperatorGate:
         """Whether the reading before this one extrapolated what had arrived."""
         self._raw: Sample | None = None
         self._moved_s = -math.inf
+        self._readings = 0
+        """Readings in which something had moved."""
         self._done_with_batches: float | None = None
         self._most_records = 0.0
         self._batch_per_s = 0.0
@@ -325,8 +329,9 @@ class _OperatorGate:
             return None  # It was overtaken on its way: the window has a newer reading.
         if before is None or sample.done != before.done or _moving(sample) != _moving(before):
             self._moved_s = at_s
-        elif at_s - self._moved_s >= FROZEN_AFTER_S and (sample.backlog or sample.running_s is not None):
-            why = f"nothing has moved for {format_duration(at_s - self._moved_s)} although records wait"
+            self._readings += 1
+        elif at_s - self._moved_s >= FROZEN_AFTER_S and self._has_to_move(sample):
+            why = f"nothing has moved for {format_duration(at_s - self._moved_s)} although time passes"
             self._refuse(refused, "at_s", Refusal.FROZEN, why)
             self._raw = sample
             return None
@@ -342,6 +347,14 @@ class _OperatorGate:
         if sample.backlog is not None and "backlog" not in changes:
             self._backlog = sample.backlog
         return self.passed_sample
+
+    def _has_to_move(self, sample: Sample) -> bool:
+        """Whether a reading cannot be equal to the one before it: records wait, or ready instances offer seconds."""
+        if sample.backlog or sample.running_s is not None:
+            return True
+        # Between batches nothing is counted, so only where there are none does an idle job's time still pass.
+        is_continuous = sample.batch_ended_s is None and self._available.learned >= USUALLY * self._readings
+        return is_continuous and self._readings > AGREEING and self.instances is not None and self.instances.ready > 0
 
     def _check_gauges(self, sample: Sample, changes: dict[str, Any], refused: list[_Finding]) -> None:
         for (name, highest), value in zip(_NAMES_AND_LIMITS, _gauges_of(sample), strict=True):
