@@ -38,7 +38,7 @@ COOKIE = "headgate_token"
 REMEMBERED_S = 5.0
 """A token that was revoked is refused after so long at the latest, while the store answers."""
 LOADS_APART_S = 0.1
-WAIT_S = 2.0
+WAIT_S = 5.0
 """How long a request with an unknown token waits for the store."""
 SHORT_WAIT_S = 1.0
 """How long one with a token waits that was valid a moment ago."""
