@@ -170,13 +170,18 @@ def test_wrong_options_are_refused(options: tuple[str, ...], message: str) -> No
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("policy", "kind"), [("planted-ignores-backlog", "broken, others meet it"), ("planted-never-shrinks", "dear")]
+    ("policy", "seek", "kind"),
+    [
+        ("planted-ignores-backlog", Seek.BOTH, "broken, others meet it"),
+        ("planted-never-shrinks", Seek.COST, "dear"),
+    ],
 )
 def test_planted_weaknesses_are_found_and_made_small_within_five_minutes(
-    policy: str, kind: str, tmp_path: Path
+    policy: str, seek: Seek, kind: str, tmp_path: Path
 ) -> None:
-    plan = HuntPlan(AttackedPolicy(policy, OBJECTIVE), seconds=300.0)
+    plan = HuntPlan(AttackedPolicy(policy, OBJECTIVE), seek, seconds=290.0)
     with judging(plan.attacked, 1, tmp_path) as judge_all:
         result = hunt(plan, judge_all, lambda _: None)
     assert kind in {case.outcome.kind for case in result.found}
