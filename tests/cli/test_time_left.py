@@ -23,7 +23,7 @@ from tests.lab.tuning.tables import plan_for
 
 AT_ONCE = {
     "fleet-small",
-    "imai-fig-10",
+    *(f"imai-fig-{number}" for number in (5, 6, 10)),
     *(f"azimi-{number}" for number in range(1, 10)),
     *(f"rouaux-5.2.{number}" for number in range(2, 8)),
 }

@@ -52,6 +52,6 @@ def test_an_interrupt_ends_what_is_not_done_and_is_reported_by_one_process_only(
     )
     assert asking.stdout is not None
     assert asking.stdout.readline() == "begun\n"
-    time.sleep(2)  # Its processes are starting, or at work: an interrupt is to be message at any time.
+    time.sleep(2)  # Its processes are starting, or at work: an interrupt is to be reported at any time.
     os.killpg(asking.pid, signal.SIGINT)  # As a terminal does: to all of them.
     assert asking.communicate(timeout=60) == ("interrupted\n", "")

@@ -189,7 +189,7 @@ class QLearning(OperatorPolicy[QLearningSettings]):
         if rate_per_s is not None and before_per_s is not None:
             grown_per_s = rate_per_s - before_per_s
             if abs(grown_per_s) >= self.settings.incoming_message_granularity:
-                agent.rising = grown_per_s > 0
+                agent.rising = bool(grown_per_s > 0)
         region = Region.of(latency_s / self.grid.target_s, rising=agent.rising)
         state = agent.table.state(latency_s, rising=agent.rising)
         return ObservedState(state, region, latency_s, rate_per_s if newest.input_rate_per_s is not None else None)

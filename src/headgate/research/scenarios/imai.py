@@ -61,7 +61,11 @@ LOADS: Mapping[str, tuple[str, str]] = {
 """The origin of each load, and the model that Table I prints for it."""
 
 
-@scenario("imai-table-1", "The ARMA models that AIC selects on the first 100 minutes of each load (imai Table I).")
+@scenario(
+    "imai-table-1",
+    "The ARMA models that AIC selects on the first 100 minutes of each load (imai Table I).",
+    takes_s=15.0,
+)
 def table_1(progress: Progress) -> ScenarioOutcome:
     rows: list[dict[str, JSON]] = []
     for name, (origin, printed) in LOADS.items():
