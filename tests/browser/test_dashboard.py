@@ -121,7 +121,7 @@ def test_a_plot_is_read_by_pointing_at_it(dashboard: Dashboard, visit: Visiting)
     figure = someone.page.locator("figure[data-plot=Backlog]")
     figure.locator(".plot").hover(position={"x": 250, "y": 60})
     expect(figure.locator(".read")).to_contain_text("ago")
-    expect(someone.page.locator(".cross")).to_have_count(4)
+    expect(someone.page.locator(".cross")).to_have_count(someone.page.locator("figure[data-plot]").count())
     figure.locator("b").hover()
     expect(someone.page.locator(".cross")).to_have_count(0)
 
@@ -177,6 +177,8 @@ def test_a_reader_is_offered_no_forms(dashboard: Dashboard, visit: Visiting) -> 
 
 def _fill(someone: Visit, form: str, fields: dict[str, str]) -> None:
     card = someone.page.locator(f"form#{form}")
+    if not card.is_visible():
+        someone.page.get_by_text("More: mode").click()
     for name, value in {**fields, "why": f"trying {form}"}.items():
         place = card.locator(f"[name={name}]")
         if place.evaluate("field => field.tagName") == "SELECT":

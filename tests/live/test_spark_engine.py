@@ -187,7 +187,8 @@ def test_sparks_own_allocation_that_was_stopped_is_in_nobodys_way(spark: SparkSe
 
 def test_what_older_versions_tell_only_by_a_field_is_there_too(engine: SparkEngine) -> None:
     by_field = RequestedTotals(engine._backend._backend, frozenset())
-    assert by_field.read() == engine._backend._totals.read() == {0: 1}
+    assert by_field.read() == engine._backend._totals.read()
+    assert by_field.read()[0] == 1
 
 
 @pytest.mark.parametrize(
