@@ -167,6 +167,7 @@ def test_a_token_that_is_revoked_meanwhile_changes_nothing(closed: Dashboard, vi
 def test_a_change_is_made_by_keyboard_alone(dashboard: Dashboard, visit: Visiting) -> None:
     someone, page = (visitor := visit(dashboard)), visitor.page
     someone.open("/login?next=/jobs/clicks/change")
+    expect(page.get_by_label("Token")).to_be_focused()
     page.keyboard.type(dashboard.service.tokens["operator"])
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Change clicks")).to_be_visible()

@@ -67,6 +67,7 @@ class Hub:
         """The number of the newest message."""
         self._messages: deque[Message] = deque(maxlen=RETAINED)
         self._listeners: set[Listener] = set()
+        self._is_closed = False
 
     def publish(self, at_s: Instant, kind: str, job: str, data: JSON) -> None:
         with self._lock:
@@ -84,10 +85,17 @@ class Hub:
 
     @contextmanager
     def listening(self) -> Iterator[Listener]:
-        """Yield a listener to all messages inside the block; to be used on an event loop."""
+        """Yield a listener to all messages inside the block; to be used on an event loop.
+
+        Once the hub is closed, a listener is disconnected at once: a stream whose headers were sent just before the
+        close would otherwise never end.
+        """
         listener = Listener()
         with self._lock:
             self._listeners.add(listener)
+            is_closed = self._is_closed
+        if is_closed:
+            listener.send(None)
         try:
             yield listener
         finally:
@@ -95,8 +103,9 @@ class Hub:
                 self._listeners.discard(listener)
 
     def close(self) -> None:
-        """Disconnect all listeners."""
+        """Disconnect all listeners, those to come as well."""
         with self._lock:
+            self._is_closed = True
             listeners, self._listeners = tuple(self._listeners), set()
         for listener in listeners:
             listener.send(None)

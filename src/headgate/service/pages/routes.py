@@ -111,9 +111,9 @@ def _entry_row(entry: AuditRecord) -> dict[str, str]:
 
 
 async def notifications(service: Service, job: str) -> AsyncIterator[str]:
-    """Yield one event for each change; the page finds out what it is."""
+    """Yield one event once no change can be missed, and one for each change; the page finds out what it is."""
     with service.hub.listening() as listener:
-        yield f"retry: {RETRY_MS}\n\n"
+        yield f"retry: {RETRY_MS}\nevent: listening\ndata: {service.hub.number}\n\n"
         while True:
             try:
                 message = await listener.next(QUIET_S)

@@ -50,7 +50,7 @@
       if (answer.redirected || answer.status === 401 || answer.headers.has("Headgate-Leader")) { location.reload(); return; }
       if (answer.ok) {
         exchange(new DOMParser().parseFromString(await answer.text(), "text/html"));
-        if (source && source.readyState === EventSource.OPEN) { say("live", "live"); }
+        if (live && source.readyState === EventSource.OPEN) { say("live", "live"); }
       } else if (answer.status === 404) {
         // The page stays readable; a job may return.
         say("away", "not there any more");
@@ -73,13 +73,15 @@
     }
   }
 
-  let source = null;
+  let source = null, live = false;
 
   function listen() {
     const opened = source = new EventSource(stream);
-    opened.addEventListener("open", function () { say("live", "live"); refreshSoon(); });
+    // Not on "open": the headers of the answer come before the service listens for changes on behalf of this page.
+    opened.addEventListener("listening", function () { say("live", "live"); live = true; refreshSoon(); });
     opened.addEventListener("change", refreshSoon);
     opened.addEventListener("error", function () {
+      live = false;
       say("away", "no answer; trying again");
       // A browser reconnects by itself unless the answer is an error, as of a service that is starting. A standby
       // answers with a page of its own.
