@@ -77,7 +77,7 @@ def test_a_page_that_is_left_open_says_when_another_service_leads(handed_over: D
     expect(someone.page.locator(".pulse")).to_have_attribute("data-state", "live")
     leader = "http://leader.example:8420"
     handed_over.stand_by(leader)
-    expect(someone.page.locator("main h1")).to_have_text("This service stands by", timeout=30_000)
+    expect(someone.page.locator("main h1")).to_have_text("This service stands by")
     expect(someone.page.get_by_role("link", name="Go to the leader")).to_have_attribute("href", f"{leader}/jobs/clicks")
 
 
