@@ -41,7 +41,7 @@ USUAL: dict[str, tuple[str, ...]] = {
     "resume": ("orders", "--why", "so", *SERVICE),
     "rules check": ("rules.yaml",),
     "rules show": ("rules.yaml",),
-    "rules try": ("rules.yaml",),
+    "rules try": ("rules.yaml", "--journal", "run.db"),
     "serve": ("--check", "service.yaml"),
     "set": ("orders", "--why", "so", "--size", "3", *SERVICE),
     "simulate": ("--policy", "reactive", *SIMULATE[1:]),

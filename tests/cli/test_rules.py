@@ -161,3 +161,15 @@ def test_an_operator_that_nothing_was_compared_with_is_noted(tmp_path: Path) -> 
     )
     file.write_text(file.read_text().replace("enrch", "job"))
     assert "note:" not in headgate("rules", "check", str(file)).stdout
+
+
+def test_rules_are_tried_on_a_journal(rules: Path, tmp_path: Path) -> None:
+    journal = tmp_path / "run.sqlite"
+    options = "--workload sine:mean=30,amplitude=25,period=5m --service-rate 12 --model micro-batch --seconds 10m"
+    made = headgate("simulate", *options.split(), "--policy", "reactive", "--startup", "10s", "--journal", str(journal))
+    assert made.exit_code == 0, made.output
+    result = headgate("rules", "try", str(rules), "--journal", str(journal), "--json")
+    assert result.exit_code == 0, result.output
+    (operator,) = json.loads(result.stdout)["operators"]
+    assert operator["runs"][0]["load"] == "recorded run 1"
+    assert "--journal is missing" in refused("rules", "try", str(rules), "--run", "1")

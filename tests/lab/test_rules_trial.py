@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from headgate.lab.rules_trial import RulesTrial, try_rules
+from headgate.core.objective import parse_objective
+from headgate.lab.rules_trial import RecordedRun, RulesTrial, try_rules
+from headgate.lab.what_if import RecordedJob
 from headgate.rules import policy, rule
 from headgate.rules.fluent import FinishedRule
+from headgate.runtime.simulate import simulate
+from headgate.simulation.micro_batch import MicroBatch
+from headgate.workloads import parse_workload
 
 
 def busy(above: str = "70 %", seconds: int = 30) -> FinishedRule:
@@ -43,3 +50,41 @@ def test_rules_that_only_grow_are_a_ratchet_and_a_rule_that_cannot_act_is_dead()
     (trial,) = try_rules(policy(busy(), never))
     assert [finding.partition(":")[0] for finding in trial.findings] == ["ratchet", "dead rule"]
     assert trial.findings[1] == "dead rule: 'never' changed no size under any of these loads."
+
+
+def recorded(workload: str) -> RecordedRun:
+    objective = parse_objective("latency p95 < 20s").within(1, 8)
+    result = simulate(
+        "reactive",
+        parse_workload(workload),
+        objective=objective,
+        service_rate_per_s=10.0,
+        model=MicroBatch(trigger_interval_s=5.0, noise=0.05),
+        startup_s=20.0,
+        seconds=2400.0,
+    )
+    job = RecordedJob.of(result.observations, result.decisions, objective)
+    return RecordedRun("recorded run 1", {"job": job}, objective)
+
+
+@pytest.mark.parametrize(
+    ("workload", "rules", "kind"),
+    [
+        ("gaussian:base=2,peak=30,center=10m,sigma=3m", (busy(),), "ratchet"),
+        ("gaussian:base=8,peak=12,center=2m,sigma=30s", (busy(), idle("65 %")), "oscillation"),
+    ],
+)
+def test_rules_are_tried_under_the_load_of_a_recorded_run(
+    workload: str, rules: tuple[FinishedRule, ...], kind: str
+) -> None:
+    (trial,) = try_rules(policy(*rules), recorded=recorded(workload))
+    assert trial.runs[0].case.name == "recorded run 1"
+    of_run = [finding for finding in trial.findings if "recorded run 1" in finding]
+    assert [finding.partition(":")[0] for finding in of_run] == [kind]
+
+
+def test_rules_for_an_operator_that_a_run_of_several_does_not_have_are_not_replayed() -> None:
+    recorded_run = recorded("gaussian:base=8,peak=12,center=2m,sigma=30s")
+    several = replace(recorded_run, jobs=dict.fromkeys(("parse", "count"), recorded_run.jobs["job"]))
+    (trial,) = try_rules(policy(busy()), recorded=several)
+    assert "not replayed: recorded run 1 has the operators parse, count, and not 'enrich'." in trial.findings

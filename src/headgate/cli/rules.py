@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ from headgate.cli.common import (
     make_console,
     option,
     print_table,
+    progress_bar,
     refused_document,
     say,
     write_json,
@@ -24,6 +26,7 @@ from headgate.core.errors import InputError
 from headgate.core.types import JSON
 
 if TYPE_CHECKING:
+    from headgate.lab.rules_trial import RecordedRun
     from headgate.rules import RulePolicy
 
 SINGLE_OPERATOR = "job"
@@ -108,20 +111,38 @@ def show(
 
 
 @rules.command(name="try")
-def try_file(file: FileArgument, operator: OperatorOption = None, json_file: options.Json = None) -> None:
+def try_file(
+    file: FileArgument,
+    *,
+    operator: OperatorOption = None,
+    journal: Annotated[
+        Path | None, option("FILE", "A journal; the rules are also tried under the load of a run in it.")
+    ] = None,
+    run: options.Run = None,
+    job: options.JobOfJournal = None,
+    json_file: options.Json = None,
+) -> None:
     """Run rules on simulated worst cases and report ratchets, oscillation, rules that never act, missing dead bands.
 
     The job has a batch every 5 s; loads rise once, come in short peaks, swing, and stay constant at three levels, for
     four hours each. Where a scale-in rule holds again right after the smallest scale-out, another threshold is
-    proposed. Rules on metrics of your own are not tried.
+    proposed. With --journal the rules are first run under the load of a recorded run, on a simulated job that is
+    calibrated to it. Rules on metrics of your own are not tried.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
       [cyan]headgate rules try rules.yaml[/cyan]
+      [cyan]headgate rules try rules.yaml --journal run.sqlite[/cyan]
     """
     from headgate.lab.rules_trial import try_rules
 
     _check_target(json_file, file)
-    trials = try_rules(_read(file, operator))
+    if journal is None and (run is not None or job is not None):
+        raise InputError(f"--{'job' if run is None else 'run'} names a run of a journal, and --journal is missing.")
+    check_target(json_file, journal=journal)
+    policy = _read(file, operator)
+    recorded = None if journal is None else _recorded(journal, run, job)
+    with progress_bar("Trying") as progress:
+        trials = try_rules(policy, progress, recorded)
     if json_file is not None:
         found: list[dict[str, JSON]] = [
             {"operator": trial.operator, "runs": [run.row() for run in trial.runs], "findings": list(trial.findings)}
@@ -147,6 +168,21 @@ def schema(json_file: options.Json = None) -> None:
     from headgate.rules.document import json_schema
 
     write_json(json_schema(), json_file or STANDARD_OUTPUT)
+
+
+def _recorded(journal: Path, run: int | None, job: str | None) -> RecordedRun:
+    """Return a run of a journal to try rules on."""
+    from headgate.journal.sqlite import SqliteJournal
+    from headgate.lab.rules_trial import RecordedRun
+    from headgate.lab.what_if import RecordedJob
+    from headgate.render.explanation import objective_of, pick_run
+
+    with closing(SqliteJournal.read(journal)) as reader:
+        picked = pick_run(reader, run, job)
+        observations, decisions = reader.observations(run=picked.number), reader.decisions(run=picked.number)
+    objective = objective_of(picked.run)
+    jobs = {name: RecordedJob.of(observations, decisions, objective, name) for name in picked.run.operators}
+    return RecordedRun(f"recorded run {picked.number}", jobs, objective)
 
 
 def _check_target(target: str | None, file: Path) -> None:
