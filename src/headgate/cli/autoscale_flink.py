@@ -45,8 +45,9 @@ def autoscale_flink(  # noqa: PLR0913 - one parameter per option
     fewest: Annotated[int, option("N", "The fewest instances of an operator.", "--min", min=1)] = 1,
     most: Annotated[int, option("N", "The most; Flink's own limits hold too.", "--max", min=1)] = DEFAULT_MAX_INSTANCES,
     price: Annotated[float | None, option("X", "What a slot costs for an hour, for limits on cost.", min=0)] = None,
-    provider: Annotated[str, option("local|kubernetes|none", "Who starts and stops TaskManagers.")] = "none",
+    provider: Annotated[str, option("local|kubernetes|URL|none", "Who starts and stops TaskManagers.")] = "none",
     deployment: Annotated[str | None, option("NS/NAME", "On Kubernetes: the Deployment of TaskManagers.")] = None,
+    standby: Annotated[int, option("N", "TaskManagers in hot standby, with a provider.", min=0)] = 0,
     interval: Annotated[str, option("DURATION", "Time between decisions.")] = "5s",
     seconds: Annotated[str | None, option("DURATION", "How long to go on; until Ctrl-C if not given.")] = None,
     recommend: Annotated[bool, typer.Option("--recommend", help="Decide and write down, and change nothing.")] = False,
@@ -78,7 +79,7 @@ def autoscale_flink(  # noqa: PLR0913 - one parameter per option
     interval_s = duration_s("--interval", interval)
     lasting_s = None if seconds is None else duration_s("--seconds", seconds)
     clock = SystemClock()
-    engine = _opened(f"{url}#{job}", clock, goal, price, (provider, deployment), acts=not recommend)
+    engine = _opened(f"{url}#{job}", clock, goal, price, (provider, deployment, standby), acts=not recommend)
     console = make_console(stderr=json_file == "-")
     named = acting if isinstance(acting, str) else "rules"
     heading = RunHeading(
@@ -141,15 +142,15 @@ def _opened(
     clock: SystemClock,
     goal: Objective,
     price: float | None,
-    provided: tuple[str, str | None],
+    provided: tuple[str, str | None, int],
     *,
     acts: bool,
 ) -> FlinkEngine:
     from headgate.core.objective import LatencySlo
     from headgate.engines.flink import FlinkEngine
-    from headgate.engines.flink.task_managers import open_provider, provider_kind
+    from headgate.engines.flink.task_managers import open_provider
 
-    kind, deployment = provided
+    named, deployment, standby = provided
     return FlinkEngine(
         target,
         clock.now,
@@ -157,6 +158,7 @@ def _opened(
         most=goal.max_instances,
         price_per_slot_hour=goal.price_per_instance_hour if price is None else price,
         late_after_s=goal.slo.bound_s if isinstance(goal.slo, LatencySlo) else None,
-        provider=open_provider(provider_kind(kind), target.partition("#")[0], deployment),
+        provider=open_provider(named, target.partition("#")[0], deployment),
+        standby=standby,
         acts=acts,
     )

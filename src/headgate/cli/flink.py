@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -249,6 +250,35 @@ def down(json_file: options.Json = None) -> None:
     from headgate.local import flink as local
 
     print_stopped(local.down(), json_file, "Flink cluster")
+
+
+@flink.command()
+def provide(
+    most: Annotated[int, option("N", "At most so many TaskManagers run.", min=1)] = 8,
+    port: Annotated[int, option("PORT", "The port on this machine; a free one where not given.", min=0, max=65535)] = 0,
+    url: Annotated[
+        str | None, option("URL", "Which cluster of this machine.", show_default="the one that is up")
+    ] = None,
+) -> None:
+    """Start and stop TaskManagers on request: the reference server for [bold]--provider http://…[/bold].
+
+    GET, POST and DELETE /taskmanager, until Ctrl-C. It listens on this machine only and asks for no token; servers of
+    your own, in front of Docker or a cloud, offer the same three requests.
+
+    [bold]Example[/bold]
+      [cyan]headgate flink provide --most 4 --port 8090[/cyan]
+    """
+    from headgate.cli.interrupts import stopped_by_signals
+    from headgate.local.flink import FlinkCluster
+    from headgate.local.taskmanager_server import LocalPool, TaskManagerRequests, TaskManagerServer
+
+    cluster = FlinkCluster.at(url or own_cluster())
+    with (
+        stopped_by_signals() as stop,
+        closing(TaskManagerServer(TaskManagerRequests(LocalPool(cluster), most), port)) as server,
+    ):
+        say(f"starts and stops TaskManagers of {cluster.url} at {server.url}/taskmanager")
+        stop.wait()
 
 
 def _status_text(state: FlinkState) -> str:

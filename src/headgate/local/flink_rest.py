@@ -23,8 +23,8 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 def flink_response(url: str, path: str, body: object = None, method: str | None = None) -> Any:
     """Return the JSON that a cluster answers; a request with a ``body`` is a POST by default."""
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"{url}/{path}", data, {"Content-Type": "application/json"}, method=method)
     try:
+        request = urllib.request.Request(f"{url}/{path}", data, {"Content-Type": "application/json"}, method=method)
         with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as error:

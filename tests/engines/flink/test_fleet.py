@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from headgate.core.errors import EngineError, InputError, UnknownNameError
 from headgate.engines.flink.kubernetes import DELETION_COST, KubernetesProvider
 from headgate.engines.flink.responses import TaskManagerEntry
 from headgate.engines.flink.task_managers import ProviderKind, TaskManagerFleet, open_provider, provider_kind
+from headgate.local.taskmanager_server import TaskManagerRequests, TaskManagerServer
 from tests.engines.flink.stand_in import StandIn, standing_in
 
 
@@ -110,6 +113,29 @@ def test_the_last_one_stays() -> None:
     assert provider.gone == []
 
 
+def test_a_standby_is_completed_when_a_job_takes_from_it_and_is_not_stopped() -> None:
+    provider = Recording(1)
+    fleet = TaskManagerFleet(provider, standby=2, free_for_s=0)
+    fleet.shrink(0.0, [manager("a", used=2)], slots=2, own_slots=2)
+    assert provider.count == 3
+    managers = [manager("a", used=2), manager("b"), manager("c")]
+    fleet.shrink(1.0, managers, slots=2, own_slots=2)
+    assert (provider.count, provider.gone) == (3, [])
+    # The job takes one of the standby at once, and another is started in its place.
+    fleet.grow(2.0, managers, slots=4, own_slots=2)
+    assert provider.count == 4
+    # Back at its old size, one more than the standby is free.
+    managers = [manager("a", used=2), manager("b"), manager("c"), manager("d")]
+    fleet.shrink(3.0, managers, slots=2, own_slots=2)
+    assert (provider.count, len(provider.gone)) == (3, 1)
+
+
+@pytest.mark.parametrize(("provider", "standby"), [(None, 1), (Recording(1), -1)])
+def test_a_standby_needs_a_provider_and_is_not_negative(provider: Recording | None, standby: int) -> None:
+    with pytest.raises(InputError, match=rf"{standby} TaskManagers in standby"):
+        TaskManagerFleet(provider, standby=standby)
+
+
 # ----------------------------------------------------------------------------------------------------------- providers
 
 
@@ -132,6 +158,82 @@ def test_a_cluster_that_was_not_started_here_is_not_scaled_here() -> None:
         stand_in.answers = {"/jobmanager/config": [{"key": "rest.port", "value": "8081"}]}
         with pytest.raises(InputError, match="was not started here by headgate flink up"):
             open_provider(ProviderKind.LOCAL, stand_in.url)
+
+
+class Pool:
+    """TaskManagers that are there as soon as they are started."""
+
+    def __init__(self, *names: str) -> None:
+        self.there = list(names)
+        self.started = len(names)
+
+    def names(self) -> list[str]:
+        return list(self.there)
+
+    def start(self) -> None:
+        self.started += 1
+        self.there.append(f"tm-{self.started}")
+
+    def stop(self, name: str) -> None:
+        self.there.remove(name)
+
+
+@pytest.fixture
+def pool() -> Pool:
+    return Pool("tm-1", "tm-2")
+
+
+@pytest.fixture
+def server(pool: Pool) -> Iterator[TaskManagerServer]:
+    with closing(TaskManagerServer(TaskManagerRequests(pool, most=4))) as server:
+        yield server
+
+
+def test_a_server_is_a_provider(pool: Pool, server: TaskManagerServer) -> None:
+    provider = open_provider(server.url, "http://127.0.0.1:1")
+    assert provider is not None
+    with closing(provider):
+        assert provider.wanted() == 2
+        provider.add(1)
+        assert pool.there == ["tm-1", "tm-2", "tm-3"]
+        provider.add(5)
+        assert pool.there == ["tm-1", "tm-2", "tm-3", "tm-4"]
+        # Of the free ones only so many; one that the server does not know is none of them.
+        provider.remove(["10.0.0.1:6122-4dae59", "tm-3", "tm-2"], 1)
+        assert pool.there == ["tm-1", "tm-2", "tm-4"]
+
+
+def test_the_server_does_what_the_document_describes(pool: Pool, server: TaskManagerServer) -> None:
+    def request(method: str, body: object) -> tuple[int, Any]:
+        answer = httpx.request(method, f"{server.url}/taskmanager", json=body)
+        return answer.status_code, answer.json()
+
+    assert request("POST", {"target": 2}) == (
+        202,
+        {"version": 1, "taskmanagers": ["tm-1", "tm-2", "tm-3", "tm-4"], "most": 4},
+    )
+    status, answer = request("DELETE", {"used": ["tm-2"], "free": 1})
+    assert (status, answer["taskmanagers"]) == (202, ["tm-2", "tm-4"])
+    for method, body, error in (
+        ("POST", {"target": -1}, "target is -1; a whole number of at least 0 is needed."),
+        ("POST", None, "target is None; a whole number of at least 0 is needed."),
+        ("DELETE", {"used": "tm-2", "free": 0}, "used is 'tm-2'; a list of the names of TaskManagers is needed."),
+    ):
+        assert request(method, body) == (400, {"error": error})
+    assert pool.there == ["tm-2", "tm-4"]
+
+
+def test_what_is_wrong_with_a_server_is_one_sentence(server: TaskManagerServer) -> None:
+    with pytest.raises(
+        EngineError, match=r"^the provider at .* did not do GET /taskmanager: .*there is only /taskmana"
+    ):
+        open_provider(f"{server.url}/other", "http://127.0.0.1:1")
+    with standing_in() as stand_in:
+        stand_in.answers = {"/taskmanager": {"taskmanagers": 3}}
+        with pytest.raises(EngineError, match="cannot be understood"):
+            open_provider(stand_in.url, "http://127.0.0.1:1")
+    with pytest.raises(EngineError, match="does not answer"):
+        open_provider(stand_in.url, "http://127.0.0.1:1")
 
 
 SCALE = "/apis/apps/v1/namespaces/flink/deployments/taskmanager/scale"

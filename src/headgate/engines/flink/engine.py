@@ -43,6 +43,7 @@ class FlinkEngine(EngineBase):
     - ``price_per_slot_hour``: the price of a slot
     - ``late_after_s``: a record whose result comes later than this counts as late
     - ``provider``: starts and stops TaskManagers; none by default
+    - ``standby``: how many TaskManagers more than are needed run, so that growing does not wait for one to start
     - ``acts``: whether sizes will be requested. If not, any scheduler will do, and the sizes are the job's own,
       whatever changes them
     """
@@ -60,6 +61,7 @@ class FlinkEngine(EngineBase):
         price_per_slot_hour: float | None = None,
         late_after_s: float | None = None,
         provider: Provider | None = None,
+        standby: int = 0,
         acts: bool = True,
         answer_within_s: float = ANSWER_WITHIN_S,
         gone_after_s: float = GONE_AFTER_S,
@@ -71,6 +73,7 @@ class FlinkEngine(EngineBase):
             raise InputError(
                 f"Flink job {target!r} is not usable; write its address and name, as http://127.0.0.1:8081#clicks."
             )
+        self._fleet = TaskManagerFleet(provider, standby=standby)
         self._lock = threading.RLock()
         self._closed = False
         self._acts = acts
@@ -90,7 +93,6 @@ class FlinkEngine(EngineBase):
         self._samples = SampleBuilder(self._topology, late_after_s)
         self._optional = OptionalMetrics(self._rest)
         self._restarts = RestartTracker()
-        self._fleet = TaskManagerFleet(provider)
 
     @property
     def job(self) -> str:
