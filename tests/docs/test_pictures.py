@@ -51,10 +51,8 @@ def test_a_live_decision_is_shown_with_the_reading_that_it_is_made_of(tmp_path: 
 
 
 def test_a_day_is_drawn_for_light_and_dark_pages_with_its_verdict(tmp_path: Path) -> None:
-    drawn, result = drawn_day(
-        "simulate --policy static --workload constant:20 --service-rate 10 --start 3 --max 4 --seconds 1d --interval 10m",
-        tmp_path,
-    )
+    command = "simulate --policy static --workload constant:15 --service-rate 10 --min 2 --max 3 --seconds 1d"
+    drawn, result = drawn_day(f"{command} --interval 1h", tmp_path)
     whole = ElementTree.fromstring(drawn)
     assert whole.findtext(f"{SVG}desc") == " ".join(result["verdict"][name] for name in ("outcome", "cost", "fixed"))
     assert {"load", "executors", "latency", "bound", "fixed"} <= {part.get("class") for part in whole}
