@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.common import Row, report
 
 from headgate.core.types import Decision, Observation
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from tests.journal.entries import RUN, live, receipt
 
 DAYS = 365

@@ -23,7 +23,7 @@ from headgate.core.types import Answer, Decision, Instances, Observation, Outcom
 from headgate.engines.spark.backend import ExecutorHistory
 from headgate.engines.spark.engine import ApplicationReadings
 from headgate.engines.spark.snapshots import Executor, Query, QueryProgress, QuerySource, SourceReport, SparkJob
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.runtime.assembly import preview_policy, wire
 from headgate.runtime.autoscaler import DEFAULT_INTERVAL_S
 from headgate.testing import FakeClock

@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from headgate.core.errors import InputError
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.lab.what_if import CandidatePolicy, RecordedJob
 from headgate.render.explanation import objective_of, pick_run
 from headgate.runtime.summary import Summary

@@ -21,7 +21,7 @@ from headgate.cli.job_view import LiveJobView
 from headgate.cli.live_view import RunHeading
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Observation, Role
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 
 COLUMNS = 96
 FRAMES = 30

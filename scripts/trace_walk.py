@@ -158,8 +158,7 @@ def trace_report() -> list[str]:
     """Return the files that a report passes from an agent to the page of its job."""
     from urllib.request import urlopen
 
-    from headgate.agent.agent import Agent
-    from headgate.agent.http import HttpController
+    from headgate.agent.agent import Agent, HttpController
     from headgate.core.objective import parse_objective
     from headgate.service.api import make_api
     from headgate.service.config import JobSpec, OperatorSpec, ServiceConfig

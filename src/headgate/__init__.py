@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         parse_objective,
     )
     from headgate.engines.spark.query_plan import Plan
-    from headgate.lab.explain import explain
+    from headgate.lab.what_if import explain
     from headgate.local.kafka import LocalKafka
     from headgate.render.explanation import Explanation
     from headgate.runtime.autoscaler import Autoscaler, autoscale, autoscale_engine
@@ -83,7 +83,7 @@ _HOMES = {
     "ThroughputSlo": "headgate.core.objective",
     "autoscale": "headgate.runtime.autoscaler",
     "autoscale_engine": "headgate.runtime.autoscaler",
-    "explain": "headgate.lab.explain",
+    "explain": "headgate.lab.what_if",
     "join": "headgate.agent.join",
     "parse_objective": "headgate.core.objective",
     "parse_workload": "headgate.workloads.parse",

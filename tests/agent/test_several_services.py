@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from headgate.agent.http import HttpController
+from headgate.agent.agent import HttpController
 from headgate.client.client import service_urls
 from headgate.core.errors import ControllerAwayError, InputError, NotLeadingError
 from headgate.local.machine import LOOPBACK, free_ports

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from headgate.cli.app import app
 from headgate.cli.common import with_json_target
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.local.machine import LOOPBACK, free_ports
 from tests.engines.flink.small_job import SLOW, SmallJob, WallClock, played_by, without_sizes
 from tests.engines.flink.stand_in import StandIn, standing_in

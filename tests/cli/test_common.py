@@ -15,7 +15,7 @@ import pytest
 from headgate import __version__
 from headgate.cli.common import check_target, key_values, with_json_target
 from headgate.core.errors import HeadgateError, InputError, JournalError, OutputError, UnwritableJournalError
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.render.page import write_file
 from tests.cli.commands import SIMULATE, headgate, refused
 

@@ -14,7 +14,7 @@ import pytest
 from headgate.core.types import Answer, Decision, Instances, Observation, Outcome, Receipt, Run, Sample, Startup
 from headgate.core.window import StartupTimes
 from headgate.journal.contract import budget_key, startup_key
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.render import explanation
 from tests.cli.commands import REACTIVE, SIMULATE, headgate, refused
 from tests.journal.entries import RUN, decision, event, observation, receipt

@@ -13,7 +13,7 @@ import pytest
 
 from headgate.cli.common import Outputs, check_target, prepare_folder
 from headgate.core.errors import InputError, OutputError
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.lab.scenario import Scenario, ScenarioOutcome
 from tests.cli.commands import REACTIVE, SIMULATE, headgate
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from tests.cli.commands import headgate, refused
 from tests.journal.entries import RUN, observation
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from tests.cli.commands import REACTIVE, SIMULATE, headgate, refused
 
 

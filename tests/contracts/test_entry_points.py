@@ -15,7 +15,7 @@ from headgate.core.objective import parse_objective
 from headgate.core.types import JSON, Decision, Instances, Instant, Role, Sample, Target
 from headgate.core.window import Window
 from headgate.journal.memory import MemoryJournal
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.policies.frame.base import Context, OperatorPolicy
 from headgate.policies.frame.settings import Settings
 from headgate.rules import Rules

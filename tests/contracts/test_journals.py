@@ -12,7 +12,7 @@ import pytest
 from headgate.journal.contract import Journal, ReadableJournal, Retention
 from headgate.journal.memory import MemoryJournal
 from headgate.journal.postgres import PostgresJournal
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.testing.journal_features import RETENTION_CHECKS, WRITER_CHECKS, OpenWriter, RetentionFactory
 from headgate.testing.journals import JOURNAL_CHECKS, JournalFactory, OpenReader, check_journal, itself
 from tests.postgres import PostgresServer

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from headgate.core.budget import SpendingKeeper
 from headgate.core.errors import StateError
 from headgate.core.objective import CostLimit, parse_objective
-from headgate.core.spending import SpendingKeeper
 from headgate.core.topology import Sizing, Topology
 from headgate.core.types import Instances, Observation
 from headgate.core.window import History

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from tests.journal.entries import RUN, observation
 
 WRITER = """
 import sys
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from tests.journal.entries import RUN, decision, observation
 
 journal = SqliteJournal(sys.argv[1])
@@ -32,7 +32,7 @@ while True:
 
 THINNING_WRITER = """
 import sys
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from tests.journal.entries import RUN, observation
 
 count = 0

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from headgate.cli.app import app
 from headgate.core.errors import HeadgateError
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 
 NOBODY = 65534
 SEEN = shlex.split("simulate --policy reactive --workload constant:25 --service-rate 10 --seconds 2m --journal")

@@ -13,7 +13,7 @@ from headgate.core.errors import InputError
 from headgate.core.types import Event, Outcome, Sample
 from headgate.journal import writer as thinning
 from headgate.journal.contract import Retention
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from tests.journal.entries import RUN, decision, event, live, observation, receipt
 
 DAY_S = 86400.0

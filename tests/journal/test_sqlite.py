@@ -16,8 +16,7 @@ import pytest
 from headgate.core.errors import HeadgateError, InputError, JournalError
 from headgate.journal import database
 from headgate.journal.codec import packed
-from headgate.journal.sqlite import SqliteJournal
-from headgate.journal.writer import FileWriter
+from headgate.journal.writer import FileWriter, SqliteJournal
 from tests.journal.entries import RUN, decision, event, observation, receipt
 
 

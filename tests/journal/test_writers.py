@@ -16,7 +16,7 @@ import pytest
 from headgate.core.errors import InputError
 from headgate.core.types import Event
 from headgate.journal.database import LOG_LIMIT_BYTES, log_bytes
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from tests.journal.entries import RUN
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +26,7 @@ TICKS = 150
 WRITER = """
 import sys
 from dataclasses import replace
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from tests.journal.entries import RUN, decision, observation
 
 path, job, ticks = sys.argv[1], sys.argv[2], int(sys.argv[3])

@@ -11,8 +11,15 @@ from headgate.core.objective import parse_objective
 from headgate.core.types import Batch, Role, Sample
 from headgate.lab.fidelity import replay
 from headgate.lab.journal_replay import estimates
-from headgate.lab.recorded import most_records, recorded_load, until_trigger_s
-from headgate.lab.what_if import CandidatePolicy, RecordedJob, as_held_up, as_it_happened
+from headgate.lab.what_if import (
+    CandidatePolicy,
+    RecordedJob,
+    as_held_up,
+    as_it_happened,
+    most_records,
+    recorded_load,
+    until_trigger_s,
+)
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload

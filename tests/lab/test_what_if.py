@@ -9,8 +9,7 @@ import pytest
 from headgate.core.errors import InputError
 from headgate.core.objective import parse_objective
 from headgate.core.types import Sample
-from headgate.lab.recorded import recorded_load
-from headgate.lab.what_if import CandidatePolicy, what_if
+from headgate.lab.what_if import CandidatePolicy, recorded_load, what_if
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload

@@ -15,7 +15,7 @@ import psutil
 
 import headgate.apps.payloads  # noqa: F401 - registers how records are made
 from headgate.core.types import Startup
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.local.spark.cluster import LocalCluster
 
 RULES = """\

@@ -64,7 +64,7 @@ def run_here(job: Job) -> dict[str, object]:
 
     import headgate
     from headgate.engines.spark import SparkEngine
-    from headgate.journal.sqlite import SqliteJournal
+    from headgate.journal.writer import SqliteJournal
     from headgate.local.connector import find_connector
 
     with (

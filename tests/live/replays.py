@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.lab.what_if import RecordedJob
 from headgate.render.explanation import objective_of, pick_run
 

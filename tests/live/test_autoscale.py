@@ -14,7 +14,7 @@ import headgate
 from headgate.apps.steady_job import SteadyJob
 from headgate.core.types import Decision, Role
 from headgate.journal.contract import budget_key, startup_key
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from tests.live.support import eventually, executor_processes
 
 

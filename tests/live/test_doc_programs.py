@@ -23,7 +23,7 @@ from headgate.apps.steady_job import SteadyJob, working
 from headgate.apps.texts import PATTERN
 from headgate.core.types import Decision, Observation
 from headgate.engines.spark import SparkEngine
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.lab.fidelity import COMPARED
 from headgate.local.kafka import LocalKafka
 from headgate.local.machine import free_ports

@@ -18,7 +18,7 @@ import headgate
 from headgate.core.errors import UnsupportedEngineError
 from headgate.core.types import Observation
 from headgate.engines.spark import SparkEngine
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from tests.live.support import eventually, resize
 
 pytestmark = pytest.mark.filterwarnings("ignore:DStream is deprecated:FutureWarning")

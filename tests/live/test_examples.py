@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import headgate
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SECONDS = 6

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import headgate
 from headgate.apps.steady_job import SteadyJob
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.runtime.past import read_state
 from tests.live.support import eventually
 

@@ -12,7 +12,7 @@ import headgate
 from headgate.apps.steady_job import SteadyJob
 from headgate.core.types import Verdict
 from headgate.engines.spark import SparkEngine
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.runtime.past import read_state
 from tests.live.support import eventually
 

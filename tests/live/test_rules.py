@@ -13,7 +13,7 @@ import headgate
 from headgate.apps.steady_job import SteadyJob
 from headgate.core.types import Observation
 from headgate.engines.spark import SparkEngine
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.rules import Observed, Rules
 from tests.live.support import eventually, resize
 

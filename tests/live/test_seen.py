@@ -24,7 +24,7 @@ from headgate.core.objective import SlowShareSlo, ThroughputSlo
 from headgate.core.types import Instances, Observation, Outcome, Sample
 from headgate.engines.spark import SparkEngine
 from headgate.engines.spark.backend import DEFAULT_PROFILE
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from tests.live.support import (
     Watched,
     decision,

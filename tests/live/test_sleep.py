@@ -15,7 +15,7 @@ import headgate
 from headgate.core.objective import parse_objective
 from headgate.core.types import JSON, Instances, Observation
 from headgate.engines.spark import SparkEngine
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.local.kafka import LocalKafka
 from headgate.runtime.simulate import simulate
 from headgate.simulation.micro_batch import MicroBatch

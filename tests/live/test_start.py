@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from headgate.core.types import Outcome
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.local.spark.cluster import LocalCluster, graceful_removal
 
 JOB = """

@@ -58,7 +58,7 @@ def run_here(course: Course) -> dict[str, object]:
     """Run a course, from the start of YARN to its end."""
     import headgate
     from headgate.apps.steady_job import SteadyJob
-    from headgate.journal.sqlite import SqliteJournal
+    from headgate.journal.writer import SqliteJournal
     from headgate.local.spark.yarn import LocalYarn
 
     with tempfile.TemporaryDirectory(prefix="headgate-yarn-job-") as folder, LocalYarn(course.slots) as yarn:

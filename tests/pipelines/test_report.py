@@ -13,7 +13,7 @@ from rich.console import Console
 from headgate.cli.operators_view import PipelineView, print_result
 from headgate.core.types import JSON
 from headgate.journal.codec import decision_to_dict, observation_to_dict, to_json
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.pipelines.controller import pipeline_job
 from headgate.pipelines.meter import Meter
 from headgate.pipelines.report import PipelineRun, write_pipeline_report

@@ -10,7 +10,7 @@ import pytest
 import headgate
 from headgate.core.errors import InputError
 from headgate.core.types import Event, Severity
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.render.story import Repeated, RowKind, row_of
 from tests.cli.commands import headgate as command
 from tests.journal.entries import RUN, decision, event, observation

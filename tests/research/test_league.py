@@ -18,7 +18,7 @@ from headgate.lab.experiments.model import ExperimentMatrix
 from headgate.lab.experiments.results import LabFolder, LabResults, read_results, write_part
 from headgate.lab.experiments.run_case import FIGURES, run_case
 from headgate.lab.experiments.summary import RepeatGroup, verdicts
-from headgate.lab.measures.repeats import Estimate
+from headgate.lab.measures.measures import Estimate
 from headgate.lab.scenario import find_named_experiment, missing_traces_note
 from headgate.policies import policy_names
 from headgate.research.league.report import league_outcome

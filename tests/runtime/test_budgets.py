@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.core.budget import Budget
+from headgate.core.budget import Budget, Spending, SpendingKeeper
 from headgate.core.objective import Objective, parse_objective
-from headgate.core.spending import Spending, SpendingKeeper
 from headgate.journal.contract import Journal
 from headgate.journal.memory import MemoryJournal
 from headgate.policies.frame.base import Context, make_policy

@@ -12,7 +12,7 @@ from headgate.core.errors import InputError, StateError
 from headgate.core.objective import Objective, parse_objective
 from headgate.core.types import Decision
 from headgate.journal.memory import MemoryJournal
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.policies.frame.base import Context, make_policy
 from headgate.runtime.assembly import wire
 from headgate.runtime.loop import ControlLoop

@@ -8,8 +8,7 @@ import pytest
 from headgate.core.course import Course, rows
 from headgate.core.objective import parse_objective
 from headgate.core.types import Batch, Decision, GuardNote, Instances, Observation, Sample, Verdict
-from headgate.runtime.counted import course_of
-from headgate.runtime.summary import RunRecord, Summary, summarise
+from headgate.runtime.summary import RunRecord, Summary, course_of, summarise
 
 OBJECTIVE = parse_objective("latency p95 < 10s")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from types import SimpleNamespace
 
-from headgate.agent.http import HttpController
+from headgate.agent.agent import HttpController
 from headgate.core.objective import parse_objective
 from headgate.core.types import Instances
 from headgate.engines.agents import Report

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
-from headgate.agent.agent import Agent
+from headgate.agent.agent import Agent, HttpController
 from headgate.agent.fallback import AFTER_S, Fallback
-from headgate.agent.http import HttpController
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective
 from headgate.core.topology import Topology

@@ -13,7 +13,7 @@ from headgate.cli.common import argument, option, say
 from headgate.core.errors import InputError
 
 if TYPE_CHECKING:
-    from headgate.agent.http import HttpController
+    from headgate.agent.agent import HttpController
     from headgate.agent.join import Reporting
     from headgate.core.contracts import Engine
     from headgate.runtime.assembly import LoopSpec
@@ -52,7 +52,7 @@ def agent(  # noqa: PLR0913 - one option per thing that a user may say
       [cyan]headgate agent http://127.0.0.1:9000 --service http://127.0.0.1:8420 --job clicks --operator count[/cyan]
       [cyan]headgate agent http://127.0.0.1:8081#sum --engine flink --service http://127.0.0.1:8420 --job sum[/cyan]
     """
-    from headgate.agent.http import HttpController
+    from headgate.agent.agent import HttpController
     from headgate.agent.join import RunningAgent, fallback_spec
     from headgate.cli.failures import WRONG_INPUT
     from headgate.cli.interrupts import stopped_by_signals

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from headgate.core.types import Decision
     from headgate.documents import DocumentError
-    from headgate.render.tables import Column
+    from headgate.render.page import Column
     from headgate.render.verdict import FixedSizes
     from headgate.runtime.summary import RunRecord
 
@@ -345,7 +345,7 @@ def write_live_report(
     """
     from contextlib import closing
 
-    from headgate.journal.sqlite import SqliteJournal
+    from headgate.journal.writer import SqliteJournal
     from headgate.render.report import write_report
 
     with closing(SqliteJournal.read(journal)) as history:
@@ -383,7 +383,7 @@ INDENT = 2
 
 def print_table(rows: Sequence[Mapping[str, JSON]], console: Console, notes: Iterable[str] = ()) -> None:
     """Print rows as a table, or as several below each other that begin with the same columns; then notes on them."""
-    from headgate.render.tables import columns_of
+    from headgate.render.page import columns_of
 
     for index, block in enumerate(blocks(columns_of(rows), console.width)):
         if index:

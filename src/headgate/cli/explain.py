@@ -37,7 +37,7 @@ def explain(
       [cyan]headgate explain run.sqlite --shadows[/cyan]
     """
     from headgate.cli.run_view import print_explanation
-    from headgate.lab.explain import explain as explain_journal
+    from headgate.lab.what_if import explain as explain_journal
 
     check_target(json_file, journal=journal)
     explanation = explain_journal(journal, run=run, job=job, last=None if whole else last, shadows=shadows)
@@ -63,13 +63,12 @@ def report(
     [bold]Example[/bold]
       [cyan]headgate report run.sqlite --html run.html[/cyan]
     """
-    from headgate.journal.sqlite import SqliteJournal
+    from headgate.journal.writer import SqliteJournal
     from headgate.lab.what_if import fixed_sizes_of
     from headgate.render import explanation
     from headgate.render.page import require_plotly
     from headgate.render.report import write_report
-    from headgate.runtime.counted import course_of
-    from headgate.runtime.summary import summarise
+    from headgate.runtime.summary import course_of, summarise
 
     check_target(html, journal=journal)
     require_plotly()

@@ -76,7 +76,7 @@ def replay(  # noqa: PLR0913 - one parameter per option
       [cyan]headgate replay run.sqlite --policy autopilot --policy hpa --set hpa.target=0.6[/cyan]
       [cyan]headgate replay run.sqlite --from 2h --to 4h --price 0.25 --report replay.html[/cyan]
     """
-    from headgate.journal.sqlite import SqliteJournal
+    from headgate.journal.writer import SqliteJournal
     from headgate.lab.journal_replay import replay_journal
     from headgate.lab.replay_report import write_replay_report
     from headgate.render.explanation import objective_of, pick_run

@@ -126,7 +126,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         --seconds 2h --report run.html[/cyan]
       [cyan]headgate simulate --rules rules.yaml --workload constant:10 --service-rate 5 --seconds 10m[/cyan]
     """
-    from headgate.journal.sqlite import SqliteJournal
+    from headgate.journal.writer import SqliteJournal
     from headgate.render.page import require_plotly
     from headgate.rules import Rules
     from headgate.runtime.objective_file import text_or_file

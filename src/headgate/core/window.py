@@ -13,10 +13,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 
-from headgate.core.budget import Budget, BudgetKeeper
+from headgate.core.budget import Budget, BudgetKeeper, Spending, SpendingKeeper
 from headgate.core.errors import JournalError, StateError
 from headgate.core.objective import Objective
-from headgate.core.spending import Spending, SpendingKeeper
 from headgate.core.topology import Topology
 from headgate.core.types import (
     JSON,

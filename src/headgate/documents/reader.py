@@ -6,6 +6,7 @@ import io
 import json
 import re
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,9 +17,36 @@ from ruamel.yaml.error import MarkedYAMLError, MarkedYAMLWarning, YAMLError, YAM
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from headgate.core.errors import InputError, cause_of
-from headgate.documents.errors import DocumentError, Problem
 from headgate.documents.form import AT_KEY, Form
 from headgate.documents.nodes import Mapping, Node, Position, Scalar, ScalarKind, Sequence, described
+
+MOST_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake and its position."""
+
+    source: str
+    position: Position
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.position.line}:{self.position.column}: {self.message}"
+
+
+class DocumentError(InputError):
+    """Everything that is wrong with one document, in the order of the lines."""
+
+    def __init__(self, source: str, problems: Iterable[Problem]) -> None:
+        self.source = source
+        self.problems = tuple(sorted(problems, key=lambda problem: problem.position))
+        shown = [str(problem) for problem in self.problems[:MOST_SHOWN]]
+        if len(self.problems) > MOST_SHOWN:
+            shown.append(f"{source}: and {len(self.problems) - MOST_SHOWN} more.")
+        head = [] if len(shown) == 1 else [f"{source} has {len(self.problems)} errors:"]
+        super().__init__("\n".join([*head, *shown]))
+
 
 LONGEST_TEXT = 2_000_000
 """Characters of a document; thousands of rules are shorter."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headgate.journal.contract import Journal, ReadableJournal, Retention, Runs, Thinned, last_sizes
     from headgate.journal.memory import MemoryJournal
     from headgate.journal.postgres import PostgresJournal
-    from headgate.journal.sqlite import SqliteJournal
+    from headgate.journal.writer import SqliteJournal
 
 __all__ = [
     "JSON",
@@ -53,7 +53,7 @@ _MODULES = {
     "Retention": "headgate.journal.contract",
     "Run": "headgate.core.types",
     "Runs": "headgate.journal.contract",
-    "SqliteJournal": "headgate.journal.sqlite",
+    "SqliteJournal": "headgate.journal.writer",
     "Thinned": "headgate.journal.contract",
     "UnwritableJournalError": "headgate.core.errors",
     "last_sizes": "headgate.journal.contract",

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
 
-from headgate.core.budget import Budget, BudgetKeeper
+from headgate.core.budget import Budget, BudgetKeeper, Spending, SpendingKeeper
 from headgate.core.errors import JournalError, StateError
 from headgate.core.objective import DAY_S, By, LatencySlo, Objective, Slo, SlowShareSlo, ThroughputSlo, parse_slo
-from headgate.core.spending import Spending, SpendingKeeper
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, Decision, Instant, Observation, Role, Verdict
 from headgate.core.units import exact_duration, exact_number, format_duration, plain

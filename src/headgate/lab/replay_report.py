@@ -11,10 +11,9 @@ from headgate.core.types import JSON
 from headgate.core.units import plain
 from headgate.lab.journal_replay import CHECKED, JournalReplay
 from headgate.render.figures import figure
-from headgate.render.page import write_page
+from headgate.render.page import html_table, write_page
 from headgate.render.report import UNKNOWN
 from headgate.render.story import story_of
-from headgate.render.tables import html_table
 from headgate.runtime.summary import Summary
 
 _WORDS = {

@@ -35,9 +35,8 @@ from headgate._version import __version__
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.plugins import package_of
 from headgate.core.types import JSON
-from headgate.render.page import write_page
+from headgate.render.page import html_table, write_page
 from headgate.render.plots import Plot
-from headgate.render.tables import html_table
 
 if TYPE_CHECKING:
     from headgate.lab.experiments.model import ExperimentMatrix

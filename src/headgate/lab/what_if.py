@@ -1,4 +1,4 @@
-"""Simulate other policies under a recorded run's load, on a simulator calibrated to that run.
+"""Explain a run from its journal, with what other policies would have come to on a simulator calibrated to it.
 
 The load is what the engine counted; batches and start-ups take as long as observed. The policy that acted is simulated
 too, so that rows differ by policy and not by the error of the simulator.
@@ -7,23 +7,163 @@ too, so that rows differ by policy and not by the error of the simulator.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
-from statistics import median
+from itertools import pairwise
+from os import PathLike
+from pathlib import Path
+from statistics import median, median_high
+
+import numpy as np
 
 from headgate.core.course import paid_from
 from headgate.core.errors import InputError
 from headgate.core.objective import LatencySlo, Objective
-from headgate.core.types import Batch, Decision, Observation
+from headgate.core.types import Batch, Decision, Observation, Role, Sample
 from headgate.core.units import plain
-from headgate.lab.batch_times import without_first_tasks
+from headgate.journal.database import JournalReader
+from headgate.journal.writer import SqliteJournal
+from headgate.lab.batch_times import SEEN_WITHIN_S, without_first_tasks
 from headgate.lab.fidelity import Calibration, Recording, calibrate, replay, replay_course
-from headgate.lab.recorded import from_first_reading, reading_interval_s, recorded_load, recording_of
+from headgate.render.explanation import Explanation, JournalRun, explanation_of, objective_of, pick_run
 from headgate.render.verdict import FixedSizes
-from headgate.runtime.counted import course_of
 from headgate.runtime.simulate import SimulationResult, fixed_size_comparison, simulate
-from headgate.runtime.summary import Summary, summarise
+from headgate.runtime.summary import RunRecord, Summary, course_of, summarise
 from headgate.simulation.batch_work import make_work
+from headgate.workloads.steps import Steps
+
+_AT_ONCE_S = 0.01
+"""The backlog at the first reading arrives within this time in the simulation."""
+_LEFT_BEHIND_S = 0.5
+"""A record older than the previous batch by more than this was left over by that batch."""
+_SAME_MOMENT_S = 2.0
+_WAITED_S = 0.05
+"""A batch that started this long after the end of the previous one waited for its trigger."""
+_OFTEN = 3
+_ALIKE = 0.02
+
+
+def recording_of(
+    observations: Sequence[Observation], decisions: Sequence[Decision], objective: Objective, operator: str = "job"
+) -> Recording:
+    """Return a run as a recording, from the first reading of a job that has instances.
+
+    The trigger interval, the tasks of a batch and the limit of its records are inferred from the readings. A run with
+    too few readings of its load raises an ``InputError``.
+    """
+    observations = from_first_reading(observations, operator)
+    samples = [seen.samples[operator] for seen in observations if operator in seen.samples]
+    record = RunRecord(objective, operator)
+    for observation in observations:
+        record(observation, None)
+    acting = [decision for decision in decisions if decision.role is Role.ACTING]
+    for decision in acting:
+        # The timestamp of a decision at the first reading may be slightly older than the reading.
+        if decision.at_s >= record.start_s - _SAME_MOMENT_S:
+            record(None, replace(decision, at_s=max(decision.at_s, record.start_s)))
+    batches = [batch for sample in samples for batch in sample.batches]
+    interval_s = max((batch.trigger_interval_s for batch in batches), default=0.0)
+    lead_s = until_trigger_s(batches, record.start_s, interval_s)
+    observations = [seen for seen in observations if operator in seen.instances]
+    found = Recording.of(
+        record,
+        recorded_load(samples, lead_s),
+        lead_s=lead_s,
+        seen_within_s=max(SEEN_WITHIN_S, reading_interval_s(observations)),
+        trigger_interval_s=interval_s,
+        partitions=max((sample.useful_instances or 0 for sample in samples), default=0) or None,
+        max_records_per_batch=most_records(batches),
+    )
+    if not acting:
+        # Something else scaled the job.
+        return replace(found, sizes=_planned(observations, operator, record.start_s - lead_s))
+    planned = observations[0].instances[operator].planned
+    # Some may have been requested already.
+    return found if planned == found.start else replace(found, sizes=[(lead_s, planned), *found.sizes])
+
+
+def _planned(observations: Sequence[Observation], operator: str, from_s: float) -> list[tuple[float, int]]:
+    """Return the planned sizes in the observations, each with its time."""
+    sizes = [(seen.at_s - from_s, seen.instances[operator].planned) for seen in observations]
+    return [sizes[0], *(after for before, after in pairwise(sizes) if before[1] != after[1])]
+
+
+def reading_interval_s(observations: Sequence[Observation]) -> float:
+    """Return the median time between readings, because a journal may have been thinned."""
+    times_s = [seen.at_s for seen in observations]
+    spans_s = [after_s - before_s for before_s, after_s in pairwise(times_s) if after_s > before_s]
+    return median_high(spans_s) if spans_s else 0.0
+
+
+def from_first_reading(observations: Sequence[Observation], operator: str) -> Sequence[Observation]:
+    """Return the observations from the first one with a sample and ready instances."""
+    first = next((place for place, seen in enumerate(observations) if _has_reading(seen, operator)), len(observations))
+    return observations[first:]
+
+
+def _has_reading(observation: Observation, operator: str) -> bool:
+    size = observation.instances.get(operator)
+    return operator in observation.samples and size is not None and size.ready > 0
+
+
+def recorded_load(samples: Sequence[Sample], lead_s: float = 0.0) -> Steps:
+    """Return the arrivals between readings, and the backlog at the first one, as a load.
+
+    The first reading is at ``lead_s``, and the backlog arrives before it.
+    """
+    # Arrivals between two known counts are spread evenly.
+    known = [(sample.at_s, sample.arrived) for sample in samples if sample.arrived is not None]
+    start_s = (samples[0].at_s if samples else 0.0) - lead_s
+    times_s, rates = [known[0][0] - start_s if known else lead_s], []
+    for (before_s, before), (after_s, after) in pairwise(known):
+        if after_s > before_s:
+            times_s.append(after_s - start_s)
+            # A counter that decreased was reset.
+            rates.append(max(0.0, float(after - before)) / (after_s - before_s))
+    if not any(rates):
+        raise InputError(f"{len(samples)} readings do not tell what arrived; two with a count are needed.")
+    waited = samples[0].backlog or 0.0
+    if times_s[0] > 0:
+        rates.insert(0, waited / times_s[0])
+        times_s.insert(0, 0.0)
+    elif waited:
+        at_once_s = min(_AT_ONCE_S, times_s[1] / 2)
+        times_s.insert(1, at_once_s)
+        rates.insert(0, rates[0] + waited / at_once_s)
+    return Steps(times_s, rates, "recorded load")
+
+
+def until_trigger_s(batches: Sequence[Batch], from_s: float, interval_s: float) -> float:
+    """Return the time since the last trigger before ``from_s``, inferred from the starts of batches.
+
+    >>> round(until_trigger_s([Batch(100.3 + 2 * n, 101.0 + 2 * n, 5) for n in range(9)], 105.0, 2.0), 6)
+    0.7
+    """
+    on_time = [after.started_s for before, after in pairwise(batches) if after.started_s - before.ended_s > _WAITED_S]
+    if not interval_s or not on_time:
+        return 0.0
+    # Averaged as angles: the mean of times just before and just after a trigger is the trigger.
+    angles = 2 * np.pi * (from_s - np.array(on_time)) / interval_s
+    return float(np.angle(np.exp(1j * angles).mean()) / (2 * np.pi) * interval_s) % interval_s
+
+
+def most_records(batches: Sequence[Batch]) -> float | None:
+    """Return the limit of records per batch, where batches left records over; ``None`` where none did.
+
+    >>> left = [Batch(10 * n, 10 * n + 9, 120, oldest_s=10 * n - 30 if n > 1 else None) for n in range(8)]
+    >>> most_records(left), most_records(left[:2])
+    (120, None)
+    """
+    full = [
+        before.records
+        for before, after in pairwise(batch for batch in batches if batch.records)
+        if after.oldest_s is not None and after.oldest_s < before.started_s - _LEFT_BEHIND_S
+    ]
+    most = max(full, default=0.0)
+    alike = [records for records in full if records >= (1 - _ALIKE) * most]
+    return most if len(alike) >= max(_OFTEN, len(full) / 2) else None
+
 
 _ROUNDS = 30
 _CLOSE_S = 0.001
@@ -244,3 +384,47 @@ def what_if(
 def _bound_s(objective: Objective, operator: str) -> float | None:
     slo = objective.slo_of(operator)
     return slo.bound_s if isinstance(slo, LatencySlo) else None
+
+
+def explain(
+    journal: str | PathLike[str],
+    *,
+    run: int | None = None,
+    job: str | None = None,
+    last: int | None = 20,
+    shadows: bool = False,
+) -> Explanation:
+    """Explain what was decided in a run, when and why, from its journal.
+
+    Args:
+        journal: The journal's file; it may be in use.
+        run: Which run; by default the newest.
+        job: Which job, in a journal of several; by default the one whose run is the newest.
+        last: Explain this many changes and stopped changes, the last ones; ``None`` for the whole run.
+        shadows: Also compare shadow policies with what was decided.
+
+    Returns:
+        The explanation as data: ``verdict`` says whether the objective was met and at what cost, ``rows`` are the story
+        in words, ``sentences`` describe the whole run, ``to_json()`` is all of it as plain data, and
+        ``print(explanation)`` shows it.
+    """
+    with closing(SqliteJournal.read(Path(journal))) as reader:
+        picked = pick_run(reader, run, job)
+        explanation = explanation_of(reader, picked, last, shadows=shadows, fixed_sizes=fixed_sizes_of)
+        if explanation.shadows:
+            return replace(explanation, what_if=_what_if(reader, picked, explanation.shadows))
+        return explanation
+
+
+def _what_if(reader: JournalReader, picked: JournalRun, shadows: Iterable[str]) -> Mapping[str, Summary] | str:
+    """Simulate the acting policy and its shadows on a job calibrated to this run; or return why not."""
+    run = picked.run
+    if len(run.operators) > 1:
+        return f"the job has {len(run.operators)} operators; the simulator is calibrated to jobs of one."
+    contenders = [CandidatePolicy(run.policy, run.settings), *(CandidatePolicy(name, {}) for name in shadows)]
+    try:
+        observations, decisions = reader.observations(run=picked.number), reader.decisions(run=picked.number)
+        objective, operator = objective_of(run), run.operators[0]
+        return what_if(observations, contenders, objective, operator, decisions=decisions, seed=run.seed)
+    except InputError as error:
+        return str(error)

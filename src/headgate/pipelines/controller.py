@@ -20,7 +20,7 @@ import headgate.apps.payloads  # noqa: F401 - which registers the payloads of al
 from headgate.core.objective import LatencySlo
 from headgate.engines.agents import AgentsEngine
 from headgate.journal.contract import Journal
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.local.supervisor import stop_event
 from headgate.pipelines.document import read_pipeline
 from headgate.pipelines.meter import Meter, MeteredEngine, TopicMeter

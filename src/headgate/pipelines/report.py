@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headgate.core.errors import OutputError
 from headgate.core.types import JSON, Decision, Event, Observation, Receipt
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.pipelines.model import Pipeline
 from headgate.pipelines.run import PipelineResult, PipelineRunPlan
 from headgate.render.report import write_report

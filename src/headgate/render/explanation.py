@@ -34,8 +34,7 @@ from headgate.render.story import (
     unaffordable,
 )
 from headgate.render.verdict import FixedSizes, RunVerdict, find_limit, is_recommending, judge_run, verdict_on
-from headgate.runtime.counted import course_of
-from headgate.runtime.summary import summarise
+from headgate.runtime.summary import course_of, summarise
 
 if TYPE_CHECKING:
     from headgate.journal.contract import Thinned

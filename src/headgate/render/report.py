@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
+from headgate.core.budget import Spending
 from headgate.core.objective import LatencySlo, Objective
-from headgate.core.spending import Spending
 from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt
 from headgate.core.units import format_duration, format_elapsed, instances_in_words, plain
 from headgate.journal.findings import (

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from headgate.core.arbiter import Arbitration
+from headgate.core.budget import paid_instances
 from headgate.core.objective import Objective, Slo
 from headgate.core.quota_ledger import ANY_NEED
 from headgate.core.quotas import Demand, Need
-from headgate.core.spending import paid_instances
 from headgate.core.topology import Topology
 from headgate.core.types import Decision, GuardNote, Instances, Instant, Verdict
 from headgate.core.window import Window, busy_instances, mean_ready

@@ -23,7 +23,7 @@ from headgate.core.step import Guards
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, Run, Severity
 from headgate.journal.contract import Journal, budget_key, startup_key, state_key
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, guards_for, policy_class
 from headgate.rules.constraints import constrained
 from headgate.rules.model import Constraint, RulePolicy

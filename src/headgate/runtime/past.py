@@ -14,7 +14,7 @@ from headgate.core.topology import Topology
 from headgate.core.types import JSON, Decision, Instant, Observation, Receipt, Role
 from headgate.core.window import DEFAULT_RETENTION_S, History
 from headgate.journal.contract import CLOCKS_AGREE_S, ReadableJournal
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.policies.frame.base import AnyPolicy
 
 _SQLITE = b"SQLite format 3\x00"

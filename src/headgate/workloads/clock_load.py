@@ -17,7 +17,7 @@ import numpy as np
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.units import format_duration
 from headgate.workloads.day_load import DAY_S, STEP_S, DayLoad, DayRates, Rates, scaled_to_peak
-from headgate.workloads.numbers import require_length, require_rate
+from headgate.workloads.shapes import require_length, require_rate
 
 HOUR_S = 3600.0
 Chance: TypeAlias = np.random.Generator

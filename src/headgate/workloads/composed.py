@@ -15,7 +15,7 @@ from headgate.core.units import format_duration
 from headgate.workloads.contract import Workload
 from headgate.workloads.day_load import DayLoad
 from headgate.workloads.draws import draws
-from headgate.workloads.numbers import MOST_PER_S, plain, require_length, require_rate, require_time
+from headgate.workloads.shapes import MOST_PER_S, plain, require_length, require_rate, require_time
 from headgate.workloads.steps import Steps
 
 PIECE_S = 1.0

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headgate.core.errors import InputError, UnknownNameError
-from headgate.workloads.numbers import plain, require_length, require_rate
+from headgate.workloads.shapes import plain, require_length, require_rate
 from headgate.workloads.steps import Steps
 from headgate.workloads.traces import read_trace, trace_names
 

@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 from headgate.core.errors import InputError, cause_of
 from headgate.core.extras import needing
 from headgate.core.units import parse_duration_s
-from headgate.workloads.numbers import plain, require_rate
 from headgate.workloads.recorded_rows import RecordedRow, Timestamps, find_zone, steps_of
+from headgate.workloads.shapes import plain, require_rate
 from headgate.workloads.steps import Steps
 
 _TIMES = ("timestamp",)

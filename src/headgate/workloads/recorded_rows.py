@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from headgate.core.errors import InputError
 from headgate.core.units import format_duration
-from headgate.workloads.numbers import MOST_PER_S
+from headgate.workloads.shapes import MOST_PER_S
 from headgate.workloads.steps import Steps
 
 LATEST_S = 1e11

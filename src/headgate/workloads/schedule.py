@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from headgate.core.errors import InputError
 from headgate.workloads.contract import Workload
-from headgate.workloads.numbers import require_length
+from headgate.workloads.shapes import require_length
 
 Floats = NDArray[np.float64]
 CELL_S = 64.0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 from headgate.core.errors import InputError
-from headgate.workloads.numbers import require_length, require_rate
+from headgate.workloads.shapes import require_length, require_rate
 
 
 class Steps:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headgate.core.errors import InputError, UnknownNameError, cause_of
-from headgate.workloads.numbers import plain, require_length, require_rate, require_time
+from headgate.workloads.shapes import plain, require_length, require_rate, require_time
 from headgate.workloads.steps import Steps
 
 VARIABLE = "HEADGATE_TRACES"

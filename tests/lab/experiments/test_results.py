@@ -12,7 +12,7 @@ from headgate.core.errors import InputError
 from headgate.lab.experiments import results
 from headgate.lab.experiments.results import LabFolder, read_parts, read_results
 from headgate.lab.experiments.summary import GroupVerdict, differs, groups_by_arrow, read_summary, write_summary
-from headgate.lab.measures.repeats import Estimate
+from headgate.lab.measures.measures import Estimate
 from tests.cli.commands import headgate, refused
 from tests.lab.experiments.matrices import SMALL, lab_folder, row
 

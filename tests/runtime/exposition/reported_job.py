@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headgate.core.objective import parse_objective
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.policies.frame.base import Context
 from headgate.runtime.assembly import wire
 from headgate.runtime.exposition.job_figures import JobFigures

@@ -14,8 +14,7 @@ from headgate.core.objective import parse_objective
 from headgate.service.config import JobSpec, OperatorSpec
 from headgate.service.config.model import AccessRules
 from headgate.service.gate import COOKIE
-from headgate.service.pages.views.fixed_sizes import FixedSizesOfJobs
-from headgate.service.pages.views.job_page import job_page
+from headgate.service.pages.views.job_page import FixedSizesOfJobs, job_page
 from tests.service.services import CLICKS, Served, served
 
 HTML = {"Accept": "text/html"}

@@ -12,16 +12,17 @@ from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import Decision, GuardNote, Instances, Observation, Sample, Verdict
 from headgate.render.story import RowKind, story_of
-from headgate.service.pages.plots.graph import Node, graph
-from headgate.service.pages.plots.panel import (
+from headgate.service.pages.plots import (
     MARKS,
     Band,
     Level,
     Line,
     Mark,
+    Node,
     Panel,
     TimeAxis,
     ValueAxis,
+    graph,
     longest_path_s,
     meter,
     panels,

@@ -9,8 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from headgate.agent.agent import Agent
-from headgate.agent.http import HttpController
+from headgate.agent.agent import Agent, HttpController
 from headgate.agent.join import RunningAgent
 from headgate.core.topology import Topology
 from headgate.core.types import Answer, Decision, Instances, Observation, Outcome, Receipt, Sample

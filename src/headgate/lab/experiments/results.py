@@ -28,7 +28,7 @@ from headgate.lab.experiments.summary import (
     read_summary,
     verdicts,
 )
-from headgate.lab.measures.repeats import Estimate
+from headgate.lab.measures.measures import Estimate
 from headgate.lab.run_folder import ResultFolder
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from headgate.core.types import JSON
 from headgate.lab.experiments.run_case import FIGURES, LABELS
-from headgate.lab.measures.repeats import Estimate, t_quantile
+from headgate.lab.measures.measures import Estimate, t_quantile
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,12 +1,13 @@
 """Measures of runs, and statistics over several of them."""
 
-from headgate.lab.measures.measures import RunMeasures, measures_of
-from headgate.lab.measures.repeats import (
+from headgate.lab.measures.measures import (
     Estimate,
     PairedDifference,
+    RunMeasures,
     difference_in_words,
     estimate,
     is_noise,
+    measures_of,
     paired_difference,
 )
 

@@ -10,7 +10,7 @@ from headgate.core.errors import InputError
 from headgate.core.objective import HOUR_S
 from headgate.core.types import JSON
 from headgate.lab.experiments.run_case import Case, Row
-from headgate.lab.measures.repeats import PairedDifference, difference_in_words, is_noise, paired_difference
+from headgate.lab.measures.measures import PairedDifference, difference_in_words, is_noise, paired_difference
 from headgate.lab.scenario import Progress, mark_begin
 from headgate.lab.tuning.plan import Stretch, TunePlan
 from headgate.lab.tuning.pruning import Prune, PruningTerms, lost, worse_half

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from headgate.core.objective import LatencySlo, Objective, parse_objective
 from headgate.core.types import JSON, Decision, Event
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from headgate.lab.mst import CLUSTER_START_S, PLOT_KEY, Measurement, MstPlan
 from headgate.lab.mst_measuring import measure_mst
 from headgate.lab.scenario import Progress, ScenarioOutcome, scenario

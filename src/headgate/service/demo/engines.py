@@ -15,8 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from headgate.agent.agent import Agent
-from headgate.agent.http import HttpController
+from headgate.agent.agent import Agent, HttpController
 from headgate.agent.join import RunningAgent
 from headgate.core.topology import Topology
 from headgate.core.types import NO_STARTUPS, Batch, Decision, Instant, Observation, Receipt, Startup

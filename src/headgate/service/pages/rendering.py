@@ -1,15 +1,20 @@
-"""Renders pages from templates, and serves their static files."""
+"""Renders pages from templates, with values in words that are the same on all pages, and serves their static files."""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 
 from fastapi import Request, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
 
 from headgate._version import __version__
+from headgate.core.types import Instances, Instant
+from headgate.core.units import format_duration, plain
 from headgate.service.gate import CALLER, NOBODY, Caller
 
 STATIC = {
@@ -95,3 +100,79 @@ def visitor_of(request: Request) -> Caller:
 def here(request: Request) -> str:
     """Return the address of the page itself, to return to."""
     return request.url.path + (f"?{request.url.query}" if request.url.query else "")
+
+
+UNKNOWN = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A figure with a remark."""
+
+    name: str
+    value: str
+    more: str = ""
+    unit: str = ""
+    kind: str = ""
+    meter: Markup | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    text: str
+    href: str
+    is_this: bool = False
+
+
+def rate(per_s: float | None) -> str:
+    """
+    >>> rate(31.25), rate(None)
+    ('31.2/s', '–')
+    """
+    return UNKNOWN if per_s is None else f"{plain(per_s)}/s"
+
+
+def count(number: float | None) -> str:
+    return UNKNOWN if number is None else f"{number:,.0f}"
+
+
+def latency(seconds: float | None) -> str:
+    """Return a latency, to a tenth of a second.
+
+    >>> latency(0.4321), latency(12.345), latency(None)
+    ('432ms', '12.3s', '–')
+    """
+    if seconds is None:
+        return UNKNOWN
+    return format_duration(round(seconds, 1) if seconds >= 1 else seconds)
+
+
+def sizes(instances: Instances | None) -> str:
+    """
+    >>> sizes(Instances(4, 4, 3)), sizes(Instances(3, 3, 3))
+    ('3 of 4', '3')
+    """
+    if instances is None:
+        return UNKNOWN
+    return f"{instances.ready}" if not instances.pending else f"{instances.ready} of {instances.planned}"
+
+
+def clock(at_s: Instant) -> str:
+    """Return the time of day.
+
+    >>> clock(1_700_000_000.0)
+    '22:13:20'
+    """
+    return f"{datetime.fromtimestamp(at_s, UTC):%H:%M:%S}"
+
+
+def moment(at_s: Instant) -> str:
+    """
+    >>> moment(1_700_000_000.0)
+    '2023-11-14 22:13:20'
+    """
+    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def iso(at_s: Instant) -> str:
+    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds")

@@ -13,11 +13,9 @@ from headgate.core.errors import UnknownNameError
 from headgate.journal.codec import to_json
 from headgate.service.gate import Shown, StandingBy, TokenTable
 from headgate.service.pages import changing, sign_in
-from headgate.service.pages.formats import iso, moment
 from headgate.service.pages.refusals import refusals, show_errors_on_pages, standing_by
-from headgate.service.pages.rendering import Renderer, static_answer, visitor_of
-from headgate.service.pages.views.fixed_sizes import FixedSizesOfJobs
-from headgate.service.pages.views.job_page import job_page
+from headgate.service.pages.rendering import Renderer, iso, moment, static_answer, visitor_of
+from headgate.service.pages.views.job_page import FixedSizesOfJobs, job_page
 from headgate.service.pages.views.overview import overview
 from headgate.service.service import Service
 from headgate.service.store.changes import AuditRecord

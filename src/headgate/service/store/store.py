@@ -18,8 +18,7 @@ from headgate.journal.contract import Journal
 from headgate.journal.database import JournalFollower, JournalReader, problem_with_writing
 from headgate.journal.memory import MemoryJournal
 from headgate.journal.postgres import SCHEMA, PostgresDatabase, PostgresJournal, first_line, is_postgres
-from headgate.journal.sqlite import SqliteJournal
-from headgate.journal.writer import Fence
+from headgate.journal.writer import Fence, SqliteJournal
 from headgate.service.lease import Lease, database_now, make_lease_table
 from headgate.service.store.changes import AuditLog, Changes
 from headgate.service.store.tables import SCHEMA_VERSION, VERSION_KEY, about, metadata

@@ -14,7 +14,7 @@ from headgate.render.story import UNITS, coverage, expectations
 from headgate.rules.explain import constraint_in_words, rule_in_words
 from headgate.rules.rules_policy import RulesPolicy
 from headgate.service.jobs import ServedJob
-from headgate.service.pages.formats import UNKNOWN, clock, moment
+from headgate.service.pages.rendering import UNKNOWN, clock, moment
 from headgate.service.store.changes import ChangeKind, JobChange
 
 

@@ -15,8 +15,8 @@ from headgate.core.units import format_duration, plain
 from headgate.journal.findings import left_in_words, money, spent_in_words
 from headgate.runtime.loop import Mode
 from headgate.service.jobs import ServedJob
-from headgate.service.pages.formats import UNKNOWN, Link, Tile, latency, rate, sizes
-from headgate.service.pages.plots.panel import TimeAxis, meter, sparkline
+from headgate.service.pages.plots import TimeAxis, meter, sparkline
+from headgate.service.pages.rendering import UNKNOWN, Link, Tile, latency, rate, sizes
 from headgate.service.pages.views.details import CAPPED, LATE, Badge, gravity, job_badges, objective_of, operator_states
 from headgate.service.service import Service
 
