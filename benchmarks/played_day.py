@@ -20,8 +20,8 @@ import psutil
 from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import Answer, Decision, Instances, Observation, Outcome, Receipt
-from headgate.engines.spark.backend import ExecutorHistory
 from headgate.engines.spark.engine import ApplicationReadings
+from headgate.engines.spark.executors import ExecutorHistory
 from headgate.engines.spark.snapshots import Executor, Query, QueryProgress, QuerySource, SourceReport, SparkJob
 from headgate.journal.writer import SqliteJournal
 from headgate.runtime.assembly import preview_policy, wire

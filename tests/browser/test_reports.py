@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from headgate.lab.scenario import ScenarioOutcome, write_scenario_report
-from headgate.render.plots import Candlestick, Plot, candlestick_plot
+from headgate.render.page import Candlestick, Plot, candlestick_plot
 
 PHONE_PX = 390
 DESK_PX = 1280

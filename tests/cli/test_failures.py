@@ -12,9 +12,8 @@ import typer
 from typer.testing import CliRunner
 
 from headgate import __version__
-from headgate.cli.app import app
+from headgate.cli.app import app, flowing
 from headgate.cli.common import make_console
-from headgate.cli.failures import flowing
 from headgate.cli.run_view import print_undecided
 from headgate.runtime.summary import Undecided
 from tests.cli.commands import REACTIVE, SIMULATE, headgate, refused

@@ -6,11 +6,11 @@ import sys
 import pytest
 import typer
 
-from headgate.cli.interrupts import message_when_stopped
+from headgate.cli.progress import message_when_stopped
 
 IN_A_CALLBACK = """
 import signal, time, weakref
-from headgate.cli.interrupts import interrupts_delivered
+from headgate.runtime.interrupts import interrupts_delivered
 
 class Thing: ...
 

@@ -85,7 +85,7 @@ def test_a_place_that_is_not_for_files_has_one_code_for_all_outputs(target: str)
     assert len(set(codes.values())) == 1, codes
     with pytest.raises(HeadgateError) as error:
         open_store(f"sqlite:///{target}")
-    from headgate.cli.failures import code_of as code_of_error
+    from headgate.cli.app import code_of as code_of_error
 
     assert {code_of_error(error.value)} == set(codes.values())
 

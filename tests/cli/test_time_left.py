@@ -12,9 +12,8 @@ import pytest
 from rich.console import Console
 
 from headgate.cli import common
-from headgate.cli.common import progress_bar
-from headgate.cli.time_left import TimeLeft
-from headgate.lab.experiments.run_experiment import SPARK_START_S, expected_s
+from headgate.cli.progress import TimeLeft, progress_bar
+from headgate.lab.experiments.results import SPARK_START_S, expected_s
 from headgate.lab.scenario import mark_begin, scenarios
 from headgate.lab.tuning.on_spark import expected_s as expected_of_tuning
 from tests.cli.commands import REACTIVE, SIMULATE, headgate
@@ -109,7 +108,7 @@ def test_the_fixed_sizes_of_a_report_show_their_progress(
 def test_without_a_terminal_a_line_now_and_then_says_how_far_the_work_is(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("headgate.cli.common.PROGRESS_LINE_EVERY_S", 0.001)
+    monkeypatch.setattr("headgate.cli.progress.PROGRESS_LINE_EVERY_S", 0.001)
     printed = ""
     with progress_bar("working", counted=8) as progress:
         progress(0.25)

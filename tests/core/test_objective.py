@@ -16,9 +16,10 @@ from headgate.core.objective import (
     Slo,
     SlowShareSlo,
     ThroughputSlo,
+    objective_from,
+    objective_to_data,
     parse_objective,
 )
-from headgate.core.objective_form import objective_from, objective_to_data
 from headgate.core.topology import Sizing, Topology
 from headgate.core.types import JSON, Sample
 

@@ -33,7 +33,7 @@ import sys
 from pathlib import Path
 from headgate.lab.experiments.results import LabFolder
 from headgate.lab.experiments.document import read_experiment
-from headgate.lab.experiments.run_experiment import ExperimentPlan, run_experiment
+from headgate.lab.experiments.results import ExperimentPlan, run_experiment
 file, out, master, tasks = sys.argv[1:]
 experiment, home = read_experiment(Path(file)), Path(file).parent
 run_experiment(ExperimentPlan(experiment, home, LabFolder(Path(out)), master, int(tasks)), lambda _: None)

@@ -15,8 +15,8 @@ from headgate.apps.steady_job import SteadyJob
 from headgate.core.errors import EngineError, InputError
 from headgate.core.types import Instances, Outcome, Sample
 from headgate.engines.spark import SparkEngine
+from headgate.engines.spark.backend import RequestedTotals
 from headgate.engines.spark.snapshots import Executor
-from headgate.engines.spark.versions import RequestedTotals
 from headgate.testing.engines import check_engine
 from tests.live.support import Watched, decision, eventually, executor_processes, resize, settle, size
 

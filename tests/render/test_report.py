@@ -16,8 +16,7 @@ from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, GuardNote, Instances, Observation, Sample, Verdict
 from headgate.lab.scenario import ScenarioOutcome, write_scenario_report
 from headgate.render.figures import TimeUnit, figure, peaks
-from headgate.render.page import require_plotly, write_page
-from headgate.render.plots import ALL_PCT, Candlestick, Plot, candlestick_plot, error_bars
+from headgate.render.page import ALL_PCT, Candlestick, Plot, candlestick_plot, error_bars, require_plotly, write_page
 from headgate.render.report import MAX_ROWS, write_report
 from headgate.render.verdict import FixedSizes
 from headgate.runtime.summary import Summary

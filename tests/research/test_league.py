@@ -14,9 +14,8 @@ from ruamel.yaml import YAML
 
 from headgate.core.types import JSON
 from headgate.lab.experiments.document import json_schema
-from headgate.lab.experiments.model import ExperimentMatrix
 from headgate.lab.experiments.results import LabFolder, LabResults, read_results, write_part
-from headgate.lab.experiments.run_case import FIGURES, run_case
+from headgate.lab.experiments.run_case import FIGURES, ExperimentMatrix, run_case
 from headgate.lab.experiments.summary import RepeatGroup, verdicts
 from headgate.lab.measures.measures import Estimate
 from headgate.lab.scenario import find_named_experiment, missing_traces_note

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from headgate.cli.interrupts import INTERRUPTED
+from headgate.runtime.interrupts import INTERRUPTED
 
 __all__ = ["main"]
 

@@ -54,8 +54,8 @@ def agent(  # noqa: PLR0913 - one option per thing that a user may say
     """
     from headgate.agent.agent import HttpController
     from headgate.agent.join import RunningAgent, fallback_spec
-    from headgate.cli.failures import WRONG_INPUT
-    from headgate.cli.interrupts import stopped_by_signals
+    from headgate.cli.app import WRONG_INPUT
+    from headgate.cli.progress import stopped_by_signals
 
     if engine is None and operator is None:
         raise InputError("which operator the adaptor stands for is not said; write --operator NAME, or --engine NAME.")

@@ -27,7 +27,7 @@ from headgate.cli.common import (
     write_json,
     write_live_report,
 )
-from headgate.cli.interrupts import message_when_stopped
+from headgate.cli.progress import message_when_stopped
 from headgate.core.errors import InputError
 from headgate.core.extras import require
 from headgate.core.plugins import DEFAULT_POLICY

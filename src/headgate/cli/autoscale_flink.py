@@ -66,9 +66,9 @@ def autoscale_flink(  # noqa: PLR0913 - one parameter per option
       [cyan]headgate autoscale-flink --url http://127.0.0.1:8081 --job clicks --max 8 --journal clicks.sqlite[/cyan]
       [cyan]headgate autoscale-flink --url http://127.0.0.1:8081 --job clicks --policy ds2 --provider local[/cyan]
     """
-    from headgate.cli.interrupts import stopped_by_signals
     from headgate.cli.live_view import RunHeading, shown
     from headgate.cli.operators_view import OperatorsView
+    from headgate.cli.progress import stopped_by_signals
     from headgate.runtime.autoscaler import autoscale_engine
     from headgate.runtime.loop import Mode, SystemClock
 

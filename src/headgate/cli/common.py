@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
@@ -216,77 +215,6 @@ def answer(value: JSON, sentence: str, json_file: str | None) -> None:
         say(sentence)
     else:
         write_json(value, json_file)
-
-
-PROGRESS_LINE_EVERY_S = 30.0
-
-
-@contextmanager
-def progress_bar(
-    description: str,
-    *,
-    after_s: float = 1.0,
-    counted: int | None = None,
-    word: str = "runs",
-    expected_s: float | None = None,
-) -> Iterator[Callable[[float], None]]:
-    """Yield a function to call with the share done, 0 to 1.
-
-    The bar appears on standard error once the work takes longer than ``after_s``, and is removed at the end. Where
-    that is no terminal, there is a line every ``PROGRESS_LINE_EVERY_S`` instead. With ``counted`` units of work, called
-    ``word``, it also shows how many are done. Until something is done, the time left is estimated from ``expected_s``.
-    """
-    import time
-    from threading import Event, Thread, Timer
-
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    from headgate.cli.time_left import TimeLeft, TimeLeftColumn
-
-    left = TimeLeft(time.monotonic(), expected_s)
-    counts = [] if counted is None else [TextColumn("{task.fields[done]}")]
-    times = (TimeElapsedColumn(), TextColumn("left"), TimeLeftColumn(left))
-    # The bar takes the remaining width; the columns after it are never cut.
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), TaskProgressColumn(), *times, *counts)
-    bar = Progress(*columns, console=make_console(stderr=True), transient=True, expand=True)
-    task = bar.add_task(description, total=1.0, done="")
-    # The timer does not wait for the first share, which may take minutes.
-    begin = Timer(after_s, bar.start)
-    begin.daemon = True
-    ended = Event()
-
-    def print_lines() -> None:
-        while not ended.wait(PROGRESS_LINE_EVERY_S):
-            share, text = bar.tasks[task].completed, bar.tasks[task].fields["done"]
-            done = f"{share:.0%}{text and f', {text}'}"
-            say(f"{description}: {done}, left {left.in_words(time.monotonic())}", stderr=True)
-
-    if bar.console.is_terminal:
-        begin.start()
-    else:
-        Thread(target=print_lines, daemon=True).start()
-
-    class _ProgressBar:
-        def __call__(self, share: float, /) -> None:
-            left.done(share, time.monotonic())
-            self._show(share)
-
-        def begin(self, share: float) -> None:
-            """Start the clock now; ``share`` of the work was done earlier."""
-            left.begin(share, time.monotonic())
-            self._show(share)
-
-        def _show(self, share: float) -> None:
-            text = "" if counted is None else f"{round(share * counted):,} of {counted:,} {word}"
-            bar.update(task, completed=share, done=text)
-
-    try:
-        yield _ProgressBar()
-    finally:
-        begin.cancel()
-        ended.set()
-        if bar.live.is_started:
-            bar.stop()
 
 
 P = ParamSpec("P")

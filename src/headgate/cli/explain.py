@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from headgate.cli import options
-from headgate.cli.common import check_target, option, progress_bar, write_json
+from headgate.cli.common import check_target, option, write_json
+from headgate.cli.progress import progress_bar
 
 
 def explain(

@@ -13,8 +13,8 @@ import typer
 from headgate.cli import options
 from headgate.cli.cluster import print_status, print_stopped
 from headgate.cli.common import answer, argument, duration_s, make_console, option, prepare_folder, say, write_json
-from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.kafka import BootstrapOption, own_broker
+from headgate.cli.progress import message_when_stopped
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
 

@@ -24,13 +24,12 @@ from headgate.cli.common import (
     print_described,
     print_notes,
     print_table,
-    progress_bar,
     say,
     write_json,
 )
-from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.lab_break import break_policy
 from headgate.cli.lab_tune import new_folder, tune
+from headgate.cli.progress import message_when_stopped, progress_bar
 from headgate.core.errors import InputError
 from headgate.core.extras import require
 from headgate.core.units import format_duration
@@ -39,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from headgate.core.types import JSON
-    from headgate.lab.experiments.model import ExperimentMatrix
     from headgate.lab.experiments.results import GroupComparison, LabResults
+    from headgate.lab.experiments.run_case import ExperimentMatrix
     from headgate.lab.experiments.summary import RepeatGroup
     from headgate.lab.scenario import NamedExperiment, ScenarioOutcome
 
@@ -213,8 +212,14 @@ def _run_matrix(
     is_ranked: bool,
 ) -> None:
     """Run what is missing in the folder, and show all results."""
-    from headgate.lab.experiments.results import LabFolder, read_results
-    from headgate.lab.experiments.run_experiment import ExperimentPlan, expected_s, require_spark, run_experiment
+    from headgate.lab.experiments.results import (
+        ExperimentPlan,
+        LabFolder,
+        expected_s,
+        read_results,
+        require_spark,
+        run_experiment,
+    )
 
     require_spark()
     folder = out or new_folder(experiment.name.replace("/", "-"))

@@ -15,11 +15,10 @@ from headgate.cli.common import (
     option,
     prepare_folder,
     print_table,
-    progress_bar,
     say,
     write_json,
 )
-from headgate.cli.interrupts import message_when_stopped
+from headgate.cli.progress import message_when_stopped, progress_bar
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.extras import require
 from headgate.core.plugins import DEFAULT_POLICY

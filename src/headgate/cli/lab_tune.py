@@ -19,11 +19,10 @@ from headgate.cli.common import (
     option,
     prepare_folder,
     print_table,
-    progress_bar,
     say,
     write_json,
 )
-from headgate.cli.interrupts import message_when_stopped
+from headgate.cli.progress import message_when_stopped, progress_bar
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.extras import require
 from headgate.core.plugins import DEFAULT_POLICY
@@ -105,8 +104,8 @@ def tune(  # noqa: PLR0913 - one parameter per option
       [cyan]headgate lab tune --policy q-learning --workload csv:load.csv --service-rate 10 \\
         --only learning_factor --range decision_interval_s=30s..5m --search recursive-random[/cyan]
     """
-    from headgate.core.objective_form import objective_to_data
-    from headgate.lab.experiments.model import ObjectivePart
+    from headgate.core.objective import objective_to_data
+    from headgate.lab.experiments.run_case import ObjectivePart
     from headgate.lab.tuning.folder import TuneFolder, tuned_to_json
     from headgate.lab.tuning.on_spark import expected_s, run_tuning
     from headgate.lab.tuning.plan import TunePlan, files_of, job_of, offered, stretches
@@ -177,7 +176,7 @@ def new_folder(name: str) -> Path:
 
 def _require(plan: TunePlan, report: Path | None) -> None:
     """Report every missing package before any work is done."""
-    from headgate.lab.experiments.run_experiment import require_spark
+    from headgate.lab.experiments.results import require_spark
     from headgate.render.page import report_packages
 
     plan.check({})

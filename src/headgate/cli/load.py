@@ -11,10 +11,11 @@ import typer
 
 from headgate.cli import options
 from headgate.cli.common import Outputs, argument, duration_s, make_console, option, say, write_json
-from headgate.cli.interrupts import INTERRUPTED, stopped_by_signals
 from headgate.cli.kafka import BootstrapOption, own_broker
+from headgate.cli.progress import stopped_by_signals
 from headgate.core.errors import EngineError, InputError
 from headgate.core.extras import require
+from headgate.runtime.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
     from headgate.local.records import TopicSink

@@ -22,7 +22,7 @@ from headgate.cli.common import (
     say,
     write_json,
 )
-from headgate.cli.interrupts import message_when_stopped
+from headgate.cli.progress import message_when_stopped
 from headgate.core.errors import InputError
 from headgate.core.extras import require
 from headgate.core.types import JSON
@@ -187,7 +187,7 @@ def _sizes(option: str, text: str) -> tuple[int, ...]:
 def _write_plot(path: Path, results: Sequence[MstResult]) -> None:
     from headgate.lab.mst import PLOT_KEY
     from headgate.lab.scenario import ScenarioOutcome, write_scenario_report
-    from headgate.render.plots import Plot
+    from headgate.render.page import Plot
 
     plan = results[0].plan
     notes = [

@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 
 from headgate.cli.live_view import LiveView, sparkline
-from headgate.cli.time_left import TimeLeft, roughly
+from headgate.cli.progress import TimeLeft, roughly
 from headgate.lab.mst import CLUSTER_START_S
 
 if TYPE_CHECKING:

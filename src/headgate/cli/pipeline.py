@@ -103,11 +103,12 @@ def run(
       [cyan]headgate pipeline run examples/pipeline-fork.yaml --policy mdp-path --seconds 2m --json run.json[/cyan]
     """
     _require_installed()
-    from headgate.cli.interrupts import INTERRUPTED, message_when_stopped, stopped_by_signals
     from headgate.cli.live_view import shown
     from headgate.cli.operators_view import PipelineView, print_result
+    from headgate.cli.progress import message_when_stopped, stopped_by_signals
     from headgate.pipelines.report import write_pipeline_report
     from headgate.pipelines.run import PipelineRunPlan, run_pipeline
+    from headgate.runtime.interrupts import INTERRUPTED
 
     found = _changed(_read(file), policy, None if seconds is None else duration_s("--seconds", seconds))
     _require_servers(master, bootstrap)

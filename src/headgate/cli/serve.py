@@ -74,7 +74,7 @@ def _listening(config: ServiceConfig, listen: str | None) -> ServiceConfig:
 def _serve(config: ServiceConfig) -> None:
     import logging
 
-    from headgate.cli.interrupts import stopped_by_signals
+    from headgate.cli.progress import stopped_by_signals
     from headgate.service.serving import serving
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
@@ -91,7 +91,7 @@ def _demonstrate(config: ServiceConfig) -> None:
     from dataclasses import asdict
     from tempfile import TemporaryDirectory
 
-    from headgate.cli.interrupts import stopped_by_signals
+    from headgate.cli.progress import stopped_by_signals
     from headgate.local.supervisor import ProcessEnd, ProcessSupervisor, python_process
     from headgate.service.demo.demonstration import demonstrating
 

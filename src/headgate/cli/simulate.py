@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.text import Text
 
 from headgate.cli import options
-from headgate.cli.common import (
-    Outputs,
-    check_target,
-    chosen_settings,
-    duration_s,
-    make_console,
-    option,
-    progress_bar,
-    write_json,
-)
-from headgate.cli.interrupts import message_when_stopped
+from headgate.cli.common import Outputs, check_target, chosen_settings, duration_s, make_console, option, write_json
+from headgate.cli.progress import message_when_stopped, progress_bar
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective
 from headgate.core.plugins import DEFAULT_POLICY

@@ -35,11 +35,10 @@ from headgate._version import __version__
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.plugins import package_of
 from headgate.core.types import JSON
-from headgate.render.page import html_table, write_page
-from headgate.render.plots import Plot
+from headgate.render.page import Plot, html_table, write_page
 
 if TYPE_CHECKING:
-    from headgate.lab.experiments.model import ExperimentMatrix
+    from headgate.lab.experiments.run_case import ExperimentMatrix
 
 
 Progress: TypeAlias = Callable[[float], None]

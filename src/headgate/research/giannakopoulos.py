@@ -10,7 +10,7 @@ from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Decision, Event
 from headgate.journal.memory import MemoryJournal
 from headgate.render.figures import figure, key_of
-from headgate.render.plots import Plot, axes, line
+from headgate.render.page import Plot, axes, line
 from headgate.render.story import story_of
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch

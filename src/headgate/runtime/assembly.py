@@ -16,8 +16,7 @@ from headgate.core.contracts import Engine, Guard
 from headgate.core.errors import InputError
 from headgate.core.guards import Trusted
 from headgate.core.metrics import MetricSource
-from headgate.core.objective import Objective, divided
-from headgate.core.objective_form import objective_from
+from headgate.core.objective import Objective, divided, objective_from
 from headgate.core.plugins import DEFAULT_POLICY
 from headgate.core.step import Guards
 from headgate.core.topology import Topology

@@ -1,18 +1,23 @@
-"""Handle Ctrl-C during compiled functions, which cannot propagate it.
+"""Handle Ctrl-C where it would be lost: during compiled functions, and in callbacks of Python.
 
 Python delivers a signal where such a function calls Python to make its result. An interrupt raised there is reported as
 a failure of the function, or ends the whole process, so it is raised a moment later. Other compiled code turns an
-interrupt into a ``SystemError`` whose cause it is; that must not be taken for a failure.
+interrupt into a ``SystemError`` whose cause it is; that must not be taken for a failure. Nor can Python raise out of a
+callback of its own, such as those that end an import or take an object away: a signal at that moment would be printed
+as ignored and the command would go on, so it too is sent again.
 """
 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it."""
 AGAIN_AFTER_S = 0.05
 _CALLED_BY_COMPILED = "_numba_unpickle"
 """The Python function that numba's compiled functions call."""
@@ -57,3 +62,20 @@ def raise_if_interrupted(error: Exception) -> None:
     """
     if isinstance(error, SystemError) and isinstance(error.__cause__, KeyboardInterrupt):
         raise KeyboardInterrupt from error
+
+
+@contextmanager
+def interrupts_delivered() -> Iterator[None]:
+    """See that an interrupt reaches the command inside the block, whenever it comes."""
+    usual = sys.unraisablehook
+
+    def hook(ignored: sys.UnraisableHookArgs) -> None:
+        if issubclass(ignored.exc_type, KeyboardInterrupt):
+            send_interrupt_again()
+        else:
+            usual(ignored)
+
+    sys.unraisablehook = hook
+    # Where a shell has interrupts ignored, as in what it starts in the background, they stay so.
+    with interrupts_deferred():
+        yield

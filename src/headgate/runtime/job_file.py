@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from headgate import documents
 from headgate.core.errors import InputError
-from headgate.core.objective import Objective
-from headgate.core.objective_form import objective_from
+from headgate.core.objective import Objective, objective_from
 from headgate.core.plugins import DEFAULT_POLICY
 from headgate.documents import Form, Mistake, key, nodes
 from headgate.documents.form import Mistakes

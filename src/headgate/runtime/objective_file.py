@@ -1,4 +1,4 @@
-"""Objective files, YAML or JSON; see ``core/objective_form.py`` for the same as plain data."""
+"""Objective files, YAML or JSON; see ``objective_from`` for the same as plain data."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from headgate import documents
 from headgate.core.errors import InputError
-from headgate.core.objective import Objective
-from headgate.core.objective_form import objective_from
+from headgate.core.objective import Objective, objective_from
 from headgate.documents import Form, Mistake, key, nodes
 from headgate.documents.form import Mistakes
 from headgate.documents.values import NodeValue

@@ -14,7 +14,7 @@ from operator import getitem
 from types import SimpleNamespace
 from typing import Any
 
-from headgate.engines.spark.versions import TRIGGERED_METHOD
+from headgate.engines.spark.backend import TRIGGERED_METHOD
 
 BEGAN_S = 1_794_825_417.0
 """The wall time of 0 s."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headgate.core.types import Sample
-from headgate.engines.spark.backend import ExecutorHistory
 from headgate.engines.spark.dstream import CompletedBatch, DStreamReadings, Started, Submitted
+from headgate.engines.spark.executors import ExecutorHistory
 
 
 class Context:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from headgate.core.types import Batch, Startup
-from headgate.engines.spark.backend import STARTUP_WATCHED_S, ExecutorHistory, least_useful
+from headgate.engines.spark.executors import STARTUP_WATCHED_S, ExecutorHistory, least_useful
 from headgate.engines.spark.snapshots import Executor
 
 

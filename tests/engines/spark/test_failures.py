@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from headgate.core.types import Severity
-from headgate.engines.spark.failures import PAUSED_FOR_S, RAISED_LIMIT, FailureLimit
+from headgate.engines.spark.backend import FailureTracker
+from headgate.engines.spark.executors import PAUSED_FOR_S, RAISED_LIMIT, FailureLimit
 from headgate.engines.spark.snapshots import Executor
-from headgate.engines.spark.versions import FailureTracker
 from tests.engines.spark.scala import same
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from headgate.core.types import Sample
-from headgate.engines.spark.backend import ExecutorHistory
 from headgate.engines.spark.engine import ApplicationReadings
+from headgate.engines.spark.executors import ExecutorHistory
 from headgate.engines.spark.snapshots import Executor, QueryProgress, SparkJob
 from tests.engines.spark.played import Played, even
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 
-from headgate.engines.spark.versions import RequestedTotals, is_stopped, method_names, private_field, setting_of
+from headgate.engines.spark.backend import RequestedTotals, is_stopped, method_names, private_field, setting_of
 from tests.engines.spark.scala import same
 
 

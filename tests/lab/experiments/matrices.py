@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headgate.lab.experiments.model import ExperimentMatrix, JobPart, LoadPart, ObjectivePart, PolicyPart
 from headgate.lab.experiments.results import LabFolder, write_part
-from headgate.lab.experiments.run_case import FIGURES, Case, Row
+from headgate.lab.experiments.run_case import (
+    FIGURES,
+    Case,
+    ExperimentMatrix,
+    JobPart,
+    LoadPart,
+    ObjectivePart,
+    PolicyPart,
+    Row,
+)
 
 OBJECTIVE = {"slo": "latency p95 < 10s", "per": "1d", "by": "records", "price": 0.5, "instances": [1, 8]}
 SMALL = ExperimentMatrix(

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from headgate.core.errors import InputError
 from headgate.documents import DocumentError
 from headgate.lab.experiments.document import json_schema, read_experiment
-from headgate.lab.experiments.model import ExperimentMatrix
+from headgate.lab.experiments.run_case import ExperimentMatrix
 
 EXAMPLE = Path(__file__).parents[3] / "src/headgate/lab/experiments/example.yaml"
 GOOD = """\

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from headgate.core.objective_form import objective_from, objective_to_data
-from headgate.lab.experiments.model import JobPart, LoadPart, ObjectivePart
-from headgate.lab.experiments.run_case import FIGURES, Case, Row
+from headgate.core.objective import objective_from, objective_to_data
+from headgate.lab.experiments.run_case import FIGURES, Case, JobPart, LoadPart, ObjectivePart, Row
 from headgate.lab.tuning.plan import Stretch, TunePlan
 from headgate.lab.tuning.space import search_space
 from headgate.lab.tuning.trial import Minimise

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from headgate.core.errors import InputError
-from headgate.core.objective_form import objective_from
-from headgate.lab.experiments.model import JobPart
+from headgate.core.objective import objective_from
 from headgate.lab.experiments.results import LabFolder
+from headgate.lab.experiments.run_case import JobPart
 from headgate.lab.tuning.folder import TuneFolder, tuned_to_json
 from headgate.lab.tuning.on_spark import CachedRuns, write_tuned
 from headgate.lab.tuning.plan import job_of, offered, stretches

@@ -2,6 +2,10 @@
 
 They are the same on standalone, YARN and Kubernetes: the driver's allocation client, the application's status store,
 and the streaming queries' own handles.
+
+What differs between the versions of Spark from 3.5 to 4.3 is here too. It is found by looking at what this Spark has,
+never by the number of its version: methods come with a feature release, are ported back to some patch releases of older
+ones, and vendors build versions of their own.
 """
 
 from __future__ import annotations
@@ -10,11 +14,9 @@ import json
 import logging
 import re
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,10 +24,184 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from headgate.core.errors import EngineError, EngineGoneError, UnsupportedEngineError
-from headgate.core.types import Answer, Batch, Instant, Outcome, Startup
+from headgate.core.types import Answer, Outcome
 from headgate.core.units import format_duration
 from headgate.engines.spark.snapshots import Executor
-from headgate.engines.spark.versions import FailureTracker, RequestedTotals, is_stopped, method_names
+
+REQUESTED_METHOD = "getRequestedTotalExecutors"
+"""Of the scheduler backend: in 4.0.5, 4.1.4, 4.2.1 and 4.3.0, not in 3.5, 4.0.4, 4.1.3 and 4.2.0."""
+REQUESTED_FIELD = "requestedTotalExecutorsPerResourceProfile"
+CONTEXT_METHOD = "getLatestExecutionContext"
+"""Of a query: since 4.0. Before, a query has no more than one batch at a time and is its own context."""
+TRIGGERED_METHOD = "org$apache$spark$sql$execution$streaming$ProgressReporter$$currentTriggerStartTimestamp"
+
+
+def method_names(target: Any) -> frozenset[str]:
+    """The names of the public methods of a Java object, in one call or two."""
+    return frozenset(dir(target))
+
+
+def private_field(target: Any, name: str) -> Any:
+    """The value of a field of a Java object that Spark keeps to itself; ``None`` where there is none of the name."""
+    kind = target.getClass()
+    while kind is not None:
+        try:
+            field = kind.getDeclaredField(name)
+        except Py4JError:
+            kind = kind.getSuperclass()
+            continue
+        field.setAccessible(True)
+        return field.get(target)
+    return None
+
+
+def is_stopped(manager: Any) -> bool:
+    """Whether Spark's own dynamic allocation was stopped, by Headgate before or by anybody else: it stays there."""
+    executor = private_field(manager, "executor")
+    return executor is not None and bool(executor.isShutdown())
+
+
+class RequestedTotals:
+    """How many executors were last requested of each resource profile, as Spark's scheduler backend has it."""
+
+    def __init__(self, backend: Any, methods: frozenset[str]) -> None:
+        self._backend = backend
+        self._field = None if REQUESTED_METHOD in methods else private_field(backend, REQUESTED_FIELD)
+        self.is_known = REQUESTED_METHOD in methods or self._field is not None
+
+    def read(self) -> dict[int, int]:
+        """By resource profile; nothing where this Spark does not say."""
+        if not self.is_known:
+            return {}
+        totals = self._backend.getRequestedTotalExecutors() if self._field is None else self._field
+        found, pairs = {}, totals.iterator()
+        while pairs.hasNext():
+            pair = pairs.next()
+            found[int(pair._1().id())] = int(pair._2())
+        return found
+
+
+class QueryContext:
+    """The newest batch of a query where Spark has no object for it: before 4.0.
+
+    A batch begins where the one before it ended, which is what was committed then.
+    """
+
+    def __init__(self, query: Any) -> None:
+        self._query = query
+        self.startOffsets = query.committedOffsets
+        self.endOffsets = query.availableOffsets
+        self.latestOffsets = query.latestOffsets
+        self.batchId = query.currentBatchId
+        self.currentTriggerStartTimestamp = getattr(query, TRIGGERED_METHOD)
+
+
+def context_of(query: Any, methods: frozenset[str]) -> Any:
+    """The newest batch of a query; ``None`` while the query is being set up."""
+    return query.getLatestExecutionContext() if CONTEXT_METHOD in methods else QueryContext(query)
+
+
+def setting_of(query: Any, name: str, default: str) -> str:
+    """A setting of the session that a query runs in; ``default`` where it is not set and this Spark has none."""
+    try:
+        return str(query.sparkSession().conf().get(name))
+    except Py4JError:
+        return default
+
+
+FILES = "FileStreamSource"
+"""The class of sources of files, of whatever format."""
+
+
+def source_of(leaf: Any) -> tuple[str, dict[str, str]]:
+    """The format and the options of a source, by the leaf of a query's plan that reads it."""
+    if leaf.getClass().getSimpleName() == "StreamingRelationV2":
+        options = leaf.extraOptions().asCaseSensitiveMap()
+        return str(leaf.sourceName()), {str(key): str(options[key]) for key in options}
+    if leaf.getClass().getSimpleName() != "StreamingRelation":
+        return str(leaf.getClass().getSimpleName()), {}
+    found, pairs = {}, leaf.dataSource().options().iterator()
+    while pairs.hasNext():
+        pair = pairs.next()
+        found[str(pair._1())] = str(pair._2())
+    return str(leaf.dataSource().className()), found
+
+
+def files_per_batch(source: Any) -> int | None:
+    """The most files of a batch; ``None`` for a source of anything else, or one without that limit."""
+    if source.getClass().getSimpleName() != FILES:
+        return None
+    limit = private_field(source, "maxFilesPerBatch")
+    return int(limit.get()) if limit is not None and limit.isDefined() else None
+
+
+def unread_files(source: Any) -> tuple[int, float | None]:
+    """How many files a source has listed and not given to a batch, and the wall time of the first of them.
+
+    Spark drops the rest of a listing where it is less than a fifth of a batch: that counts as none.
+    """
+    files = private_field(source, "unreadFiles")
+    if files is None or files.isEmpty():
+        return 0, None
+    first = files.head()
+    written_ms = first.timestamp() if "timestamp" in method_names(first) else first._2()
+    return int(files.size()), int(written_ms) / 1000
+
+
+class FailureTracker:
+    """Where Spark counts the failures of executors, and what it compares them with: both private."""
+
+    def __init__(self, limited: Any, counter: Any) -> None:
+        self._limited = limited
+        self._counter = counter
+
+    @classmethod
+    def found(cls, jvm: Any, backend: Any, master: str, deploy_mode: str) -> FailureTracker | None:
+        """The one of a session; ``None`` where it is in another process, or not to be found in this version."""
+        try:
+            if master.startswith("k8s"):
+                for name in _LIMITED_ON_KUBERNETES:
+                    manager = private_field(backend, name)
+                    if manager is not None and "getNumExecutorsFailed" in method_names(manager):
+                        return cls(manager, manager)
+            elif master == "yarn" and deploy_mode == "cluster":
+                holder = getattr(getattr(jvm.org.apache.spark.deploy.yarn, "ApplicationMaster$"), "MODULE$")
+                main = private_field(holder, f"{_YARN}$master")
+                allocator = None if main is None else private_field(main, f"{_YARN}$allocator")
+                if allocator is not None:
+                    return cls(main, allocator)
+        except (Py4JError, TypeError):
+            pass  # Another version keeps them elsewhere: then failures are counted by who has left.
+        return None
+
+    def count(self) -> int | None:
+        """The failures that count now; ``None`` where Spark does not say."""
+        try:
+            return int(self._counter.getNumExecutorsFailed())
+        except Py4JError:
+            return None
+
+    def raise_to(self, limit: int, interval_s: float) -> bool:
+        """Let Spark stand more failures, and forget each after some time; whether that was possible."""
+        try:
+            _set(self._limited, "maxNumExecutorFailures", "setInt", limit)
+            tracker = self._counter.failureTracker()
+            _set(tracker, "executorFailuresValidityInterval", "setLong", int(1000 * interval_s))
+        except (Py4JError, TypeError):
+            return False
+        return True
+
+
+_LIMITED_ON_KUBERNETES = ("lifecycleManager", "lifecycleEventHandler", "podAllocator")
+"""Fields of the scheduler backend: since 4.2, in 4.0 and 4.1, in 3.5."""
+_YARN = "org$apache$spark$deploy$yarn$ApplicationMaster$"
+
+
+def _set(target: Any, name: str, setter: str, value: int) -> None:
+    field = target.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    getattr(field, setter)(target, value)
+
 
 logger = logging.getLogger("headgate")
 
@@ -255,155 +431,6 @@ def _probe(version: str, targets: Mapping[str, Any]) -> dict[str, frozenset[str]
 
 def _scala_object(package: Any, name: str) -> Any:
     return getattr(getattr(package, f"{name}$"), "MODULE$")
-
-
-STARTUP_WATCHED_S = 180.0
-"""After so long an executor is reported even without a first task or a warm batch."""
-
-
-@dataclass(slots=True)
-class _StartingExecutor:
-    requested_s: Instant
-    registered_s: Instant
-    first_task_s: Instant | None = None
-    warm_s: Instant | None = None
-    is_reported: bool = False
-    """Whether its registration was reported."""
-
-    @property
-    def is_complete(self) -> bool:
-        return self.first_task_s is not None and self.warm_s is not None
-
-
-class ExecutorHistory:
-    """Follows all executors that were ever seen."""
-
-    def __init__(self) -> None:
-        self.joined_s: dict[str, Instant] = {}
-        self.left_s: dict[str, Instant] = {}
-        self._busy_ms: dict[str, int] = {}
-        self._requests: deque[Instant] = deque()
-        self._starting: dict[str, _StartingExecutor] = {}
-        self._seen_s: Instant | None = None
-        self._slots = 0
-        self._available_s = 0.0
-
-    @property
-    def last_joined_s(self) -> Instant | None:
-        return max(self.joined_s.values(), default=None)
-
-    def joined_after(self, at_s: Instant) -> int:
-        """Return how many registered after a moment."""
-        return sum(joined_s > at_s for joined_s in self.joined_s.values())
-
-    @property
-    def busy_s(self) -> float:
-        """Task time of all executors so far; it grows when tasks end."""
-        return sum(self._busy_ms.values()) / 1000
-
-    @property
-    def available_s(self) -> float:
-        """Slot time of all executors so far."""
-        return self._available_s
-
-    def requested(self, more: int, at_s: Instant) -> None:
-        """Note a request for so many more executors; a negative number withdraws the newest requests."""
-        if more > 0:
-            self._requests.extend([at_s] * more)
-        for _ in range(min(-more, len(self._requests))):
-            self._requests.pop()
-
-    def see(self, now: Instant, wall_shift_s: float, executors: Sequence[Executor]) -> None:
-        """Take in the executors there are; ``wall_shift_s`` leads from wall time to the loop's clock."""
-        if self._seen_s is not None:
-            self._available_s += self._slots * max(0.0, now - self._seen_s)
-        self._seen_s = now
-        self._slots = sum(executor.cores for executor in executors if executor.is_active)
-        for executor in sorted(executors, key=lambda executor: executor.added_ms):
-            if executor.id not in self.joined_s:
-                self._joins(executor.id, min(now, executor.added_ms / 1000 + wall_shift_s))
-            if executor.removed_ms is not None:
-                self.left_s.setdefault(executor.id, min(now, executor.removed_ms / 1000 + wall_shift_s))
-                self._starting.pop(executor.id, None)
-            self._busy_ms[executor.id] = max(executor.busy_ms, self._busy_ms.get(executor.id, 0))
-            starting = self._starting.get(executor.id)
-            if starting is not None and starting.first_task_s is None and executor.completed_tasks > 0:
-                starting.first_task_s = now
-
-    def _joins(self, executor_id: str, at_s: Instant) -> None:
-        self.joined_s[executor_id] = at_s
-        while self._requests and self._requests[0] <= at_s:
-            # Executors are alike: the first to register answers the oldest request.
-            self._starting[executor_id] = _StartingExecutor(self._requests.popleft(), at_s)
-            return
-
-    def on_batches(self, batches: Iterable[Batch]) -> None:
-        """Take in batches that ended: the first one with all of an executor's time in it that is not cold."""
-        for batch in batches:
-            for starting in self._starting.values():
-                if starting.warm_s is None and not batch.warming and batch.started_s >= starting.registered_s:
-                    starting.warm_s = batch.started_s
-
-    def take_startups(self, now: Instant) -> tuple[Startup, ...]:
-        """Return executors that have registered since the last call, and those whose start-up is complete or too old.
-
-        The time to registration is thus known early, without waiting for a warm batch.
-        """
-        done = {
-            executor_id: startup
-            for executor_id, startup in self._starting.items()
-            if startup.is_complete or now - startup.registered_s >= STARTUP_WATCHED_S
-        }
-        reported = done | {
-            executor_id: startup for executor_id, startup in self._starting.items() if not startup.is_reported
-        }
-        for executor_id, startup in reported.items():
-            startup.is_reported = True
-            if executor_id in done:
-                del self._starting[executor_id]
-        return tuple(_startup_of(executor_id, startup) for executor_id, startup in reported.items())
-
-
-class WarmUp:
-    """Whether the batches of a query are slower than usual, because it or executors are new, or executors have left."""
-
-    def __init__(self) -> None:
-        self.warming = True
-        self._is_new = True
-        self._warm_for_s: Instant | None = None
-        """The newest registration of an executor after which a full batch was seen."""
-
-    def mark(self, batch: Batch, executors: ExecutorHistory, ready: int, *, has_worked: bool) -> Batch:
-        """Return a batch that has ended with its number of executors, and whether it was warming."""
-        joined_s, is_first = executors.last_joined_s, self._is_new
-        cold = is_first or (joined_s is not None and self._warm_for_s != joined_s)
-        if cold and has_worked and (joined_s is None or batch.started_s >= joined_s):
-            self._warm_for_s, self._is_new = joined_s, False
-        left = any(batch.started_s < left_s <= batch.ended_s for left_s in executors.left_s.values())
-        # An executor that came only after the batch had ended says nothing of it.
-        self.warming = is_first or (cold and batch.ended_s >= (joined_s or 0.0)) or left
-        instances = max(1, ready - executors.joined_after(batch.ended_s))
-        return replace(batch, warming=self.warming, instances=instances)
-
-
-def _startup_of(executor_id: str, starting: _StartingExecutor) -> Startup:
-    since_s = starting.requested_s
-    return Startup(
-        executor_id,
-        since_s,
-        starting.registered_s - since_s,
-        None if starting.first_task_s is None else starting.first_task_s - since_s,
-        None if starting.warm_s is None else starting.warm_s - since_s,
-    )
-
-
-def least_useful(executors: Iterable[Executor]) -> list[Executor]:
-    """Executors in the order in which they can best be spared: idle, without cached blocks, youngest first."""
-
-    def usefulness(executor: Executor) -> tuple[int, int, int, str]:
-        return max(0, executor.active_tasks), executor.cached_blocks, -executor.added_ms, executor.id
-
-    return sorted(executors, key=usefulness)
 
 
 ANSWER_WITHIN_S = 5.0

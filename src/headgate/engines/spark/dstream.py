@@ -19,8 +19,9 @@ from pyspark.streaming.listener import StreamingListener
 from headgate.core.errors import EngineGoneError, UnsupportedEngineError
 from headgate.core.metrics import Observed
 from headgate.core.types import Batch, Instant, Sample
-from headgate.engines.spark.backend import ExecutorHistory, WarmUp, spark_errors
+from headgate.engines.spark.backend import spark_errors
 from headgate.engines.spark.engine import ReadingSource, SparkEngine
+from headgate.engines.spark.executors import ExecutorHistory, WarmUp
 
 
 @dataclass(frozen=True, slots=True)

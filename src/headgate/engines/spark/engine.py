@@ -33,17 +33,8 @@ from headgate.core.types import (
     Receipt,
     Sample,
 )
-from headgate.engines.spark.backend import (
-    ExecutorHistory,
-    Kills,
-    Requests,
-    SparkBackend,
-    WarmUp,
-    least_useful,
-    own_session,
-    slots_per_executor,
-)
-from headgate.engines.spark.failures import FailureLimit
+from headgate.engines.spark.backend import Kills, Requests, SparkBackend, own_session, slots_per_executor
+from headgate.engines.spark.executors import ExecutorHistory, FailureLimit, WarmUp, least_useful
 from headgate.engines.spark.queries import SparkQueries
 from headgate.engines.spark.query_readings import QueryReadings
 from headgate.engines.spark.snapshots import Executor, Inside, Query, SourceReport, SparkJob

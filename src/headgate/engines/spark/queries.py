@@ -19,17 +19,18 @@ from pyspark.sql import SparkSession
 
 from headgate.core.errors import UnsupportedEngineError
 from headgate.core.types import Instant
-from headgate.engines.spark.backend import SparkBackend, spark_errors
-from headgate.engines.spark.snapshots import Inside, Query, QueryProgress, QuerySource, SparkJob, WaitingFiles
-from headgate.engines.spark.sources import first_offsets
-from headgate.engines.spark.versions import (
+from headgate.engines.spark.backend import (
+    SparkBackend,
     context_of,
     files_per_batch,
     method_names,
     setting_of,
     source_of,
+    spark_errors,
     unread_files,
 )
+from headgate.engines.spark.snapshots import Inside, Query, QueryProgress, QuerySource, SparkJob, WaitingFiles
+from headgate.engines.spark.sources import first_offsets
 
 OffsetTexts: TypeAlias = tuple[str | None, ...]
 """An offset as JSON for each source; ``None`` where there is none yet."""

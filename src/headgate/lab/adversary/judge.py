@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from headgate.core.errors import HeadgateError
-from headgate.core.objective import By, LatencySlo, Objective
-from headgate.core.objective_form import objective_from
+from headgate.core.objective import By, LatencySlo, Objective, objective_from
 from headgate.core.types import Instant, Proposal, Target
 from headgate.core.window import Window
 from headgate.forecast.base import FloatArray

@@ -13,8 +13,7 @@ from pydantic import ConfigDict, WithJsonSchema, create_model
 
 from headgate import documents
 from headgate.core.errors import InputError, UnknownNameError
-from headgate.core.objective import Objective
-from headgate.core.objective_form import objective_from, objective_to_data
+from headgate.core.objective import Objective, objective_from, objective_to_data
 from headgate.core.topology import Topology
 from headgate.core.types import JSON
 from headgate.core.units import parse_duration_s
@@ -42,15 +41,15 @@ from headgate.documents.values import (
     parse_not_negative,
     whole_number,
 )
-from headgate.lab.experiments.model import (
+from headgate.lab.experiments.run_case import (
     DEFAULT_INTERVAL_S,
     ExperimentMatrix,
     JobPart,
     LoadPart,
     ObjectivePart,
     PolicyPart,
+    micro_batch,
 )
-from headgate.lab.experiments.run_case import micro_batch
 from headgate.policies.frame.base import Context, guards_for, policy_class
 from headgate.runtime.model_file import SETTING as MODEL_FILE
 from headgate.runtime.model_file import measured_job, parse_service, policy_with_files

@@ -12,8 +12,7 @@ from headgate.lab.experiments.run_case import FIGURES
 from headgate.lab.experiments.summary import COST, RepeatGroup
 from headgate.lab.measures.measures import Estimate
 from headgate.lab.scenario import ScenarioOutcome, write_scenario_report
-from headgate.render.page import number
-from headgate.render.plots import ALL_PCT, Plot, error_bars
+from headgate.render.page import ALL_PCT, Plot, error_bars, number
 
 MOST_PLOTS = 24
 SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up", "triangle-down", "star", "hexagon", "bowtie")

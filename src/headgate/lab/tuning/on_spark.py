@@ -11,9 +11,8 @@ from typing import TypeAlias
 
 from headgate.core.errors import EngineError
 from headgate.journal.codec import to_json
-from headgate.lab.experiments.results import packed, read_part, work_in
+from headgate.lab.experiments.results import SPARK_START_S, STEP_S, packed, read_part, work_in
 from headgate.lab.experiments.run_case import Case, Row
-from headgate.lab.experiments.run_experiment import SPARK_START_S, STEP_S
 from headgate.lab.scenario import Progress
 from headgate.lab.tuning.folder import TuneFolder, tuned_to_json, write_settings, write_trials
 from headgate.lab.tuning.plan import TunePlan

@@ -8,21 +8,21 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from headgate.core.errors import InputError, UnknownNameError
-from headgate.core.objective import By, Objective
-from headgate.core.objective_form import objective_from
+from headgate.core.objective import By, Objective, objective_from
 from headgate.core.topology import Topology
 from headgate.core.types import JSON
 from headgate.core.units import exact_number, format_duration, parse_duration_s
 from headgate.lab.experiments.document import MODELS, content_hash
-from headgate.lab.experiments.model import (
+from headgate.lab.experiments.run_case import (
     DEFAULT_INTERVAL_S,
+    Case,
     ExperimentMatrix,
     JobPart,
     LoadPart,
     ObjectivePart,
     PolicyPart,
+    Row,
 )
-from headgate.lab.experiments.run_case import Case, Row
 from headgate.lab.tuning.pruning import Prune
 from headgate.lab.tuning.search import Values
 from headgate.lab.tuning.space import Space

@@ -10,7 +10,7 @@ from headgate.lab.experiments.report import COLOURS, SYMBOLS
 from headgate.lab.scenario import ScenarioOutcome, write_scenario_report
 from headgate.lab.tuning.trial import TrialStatus, TuningTrial, importances
 from headgate.lab.tuning.tune import TuningResult
-from headgate.render.plots import Plot, axes, line
+from headgate.render.page import Plot, axes, line
 
 HOURS, MISSED = "instance-hours", "missed, %"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headgate.core.types import JSON
 from headgate.lab.scenario import Progress
-from headgate.render.plots import Plot
+from headgate.render.page import Plot
 
 if TYPE_CHECKING:
     from headgate.local.kafka import LocalKafka

@@ -11,7 +11,7 @@ import numpy as np
 from headgate.core.objective import LatencySlo
 from headgate.core.types import JSON, Decision
 from headgate.render.figures import figure, key_of
-from headgate.render.plots import Plot
+from headgate.render.page import Plot
 from headgate.render.story import story_of
 from headgate.research.flink.measured import JobSlots, changes, seconds
 from headgate.research.flink.run import FlinkResult

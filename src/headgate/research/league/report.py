@@ -12,7 +12,7 @@ from headgate.lab.experiments.report import COLOURS, SYMBOLS
 from headgate.lab.experiments.results import LabResults
 from headgate.lab.experiments.summary import failures_of
 from headgate.lab.scenario import ScenarioOutcome
-from headgate.render.plots import Plot, line
+from headgate.render.page import Plot, line
 from headgate.research.league.standings import BEST_FIXED, CLOSE, Contest, League, hours
 from headgate.research.promises.tables import NEARLY
 

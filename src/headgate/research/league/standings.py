@@ -13,8 +13,7 @@ from functools import cached_property
 from statistics import mean, median
 from typing import Any, TypeAlias
 
-from headgate.core.objective import By, Objective
-from headgate.core.objective_form import objective_from
+from headgate.core.objective import By, Objective, objective_from
 from headgate.core.types import JSON
 from headgate.lab.experiments.results import LabResults
 from headgate.lab.experiments.summary import COST, RepeatGroup

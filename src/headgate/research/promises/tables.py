@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from headgate.core.types import JSON
-from headgate.render.plots import Plot
+from headgate.render.page import Plot
 from headgate.research.promises.matrix import OURS, Cell
 from headgate.research.promises.runs import FIXED
 

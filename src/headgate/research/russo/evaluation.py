@@ -20,7 +20,7 @@ from headgate.policies.planning.agents import CANDIDATES, AgentsPlanner
 from headgate.policies.planning.central import CentralPlanner, ExactPlanner
 from headgate.policies.planning.model import ApplicationModel, Planner, RateGrid, Transitions, Weights
 from headgate.policies.planning.path import PathPlanner
-from headgate.render.plots import Plot, axes, line
+from headgate.render.page import Plot, axes, line
 from headgate.research.russo.slotted_network import SlotTally, SlottedNetwork, levels_like
 from headgate.workloads.traces import read_trace
 

@@ -12,7 +12,7 @@ from headgate.core.types import JSON, Batch
 from headgate.core.units import format_duration
 from headgate.lab.processes import in_processes
 from headgate.lab.scenario import Progress, ScenarioOutcome, part_of, scenario
-from headgate.render.plots import Candlestick, Plot, candlestick_plot, line_plot
+from headgate.render.page import Candlestick, Plot, candlestick_plot, line_plot
 from headgate.research.plug_load import PlugLoad, plug_load
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch

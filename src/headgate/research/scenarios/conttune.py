@@ -15,7 +15,7 @@ from headgate.core.errors import InputError, cause_of
 from headgate.core.types import JSON
 from headgate.forecast.base import FloatArray
 from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
-from headgate.render.plots import Plot, axes, line
+from headgate.render.page import Plot, axes, line
 from headgate.workloads.traces import trace_folder
 
 _POINTS = (1, 400, 120)

@@ -11,7 +11,7 @@ import numpy as np
 from headgate.core.types import JSON
 from headgate.lab.run_cache import RunCache
 from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
-from headgate.render.plots import Plot, axes, line
+from headgate.render.page import Plot, axes, line
 from headgate.research.demeter.calibration import REPEAT
 from headgate.research.demeter.measured_runs import APPS, CONTENDERS, MeasuredRun, data_hash, read_runs
 from headgate.research.demeter.simulated_runs import (

@@ -15,7 +15,7 @@ from headgate.core.quotas import Demand, Grant, OperatorKey, Quota, QuotaGroup
 from headgate.core.types import JSON, Decision, Instant
 from headgate.lab.scenario import Progress, ScenarioOutcome, part_of, scenario
 from headgate.policies.frame.base import Context
-from headgate.render.plots import Plot, axes, line
+from headgate.render.page import Plot, axes, line
 from headgate.runtime.arbitration import Arbitrated
 from headgate.runtime.assembly import wire
 from headgate.runtime.loop import ControlLoop

@@ -9,7 +9,7 @@ from headgate.core.objective import parse_objective
 from headgate.core.types import JSON
 from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.render.figures import figure, key_of
-from headgate.render.plots import Plot
+from headgate.render.page import Plot
 from headgate.render.story import story_of
 from headgate.research.flink import START_S, PolicyReport, report_policies
 

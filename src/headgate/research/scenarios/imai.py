@@ -13,7 +13,7 @@ from headgate.core.types import JSON
 from headgate.forecast.arma_fit import select_order
 from headgate.lab.scenario import Progress, ScenarioOutcome, part_of, scenario
 from headgate.policies.capacity.mst import MstSamples, select_model
-from headgate.render.plots import ALL_PCT, Plot, axes, error_bars, line
+from headgate.render.page import ALL_PCT, Plot, axes, error_bars, line
 from headgate.research.imai.applications import QUERIES, WEEK_MINUTES, load_shape
 from headgate.research.imai.evaluation import QUANTILE, WINDOW, Bench, EvaluationPlan, Result, evaluate
 from headgate.research.imai.kernel import Week, backlogs, least_sizes, measure

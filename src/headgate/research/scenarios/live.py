@@ -20,7 +20,7 @@ from headgate.lab.mst import CLUSTER_START_S, PLOT_KEY, Measurement, MstPlan
 from headgate.lab.mst_measuring import measure_mst
 from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.render.figures import figure, key_of
-from headgate.render.plots import Plot
+from headgate.render.page import Plot
 from headgate.render.story import story_of
 
 if TYPE_CHECKING:

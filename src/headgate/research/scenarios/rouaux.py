@@ -11,7 +11,7 @@ from headgate.core.topology import Topology
 from headgate.core.types import JSON, Decision, Observation
 from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.policies.frame.base import Context
-from headgate.render.plots import Plot, line_plot
+from headgate.render.page import Plot, line_plot
 from headgate.rules import RulePolicy, Rules, policy, rule
 from headgate.rules.fluent import FinishedRule
 from headgate.runtime.assembly import wire

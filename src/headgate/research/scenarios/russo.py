@@ -9,7 +9,7 @@ from typing import Any
 from headgate.core.types import JSON
 from headgate.lab.scenario import Progress, ScenarioOutcome, part_of, scenario
 from headgate.policies.planning.model import Weights
-from headgate.render.plots import Plot
+from headgate.render.page import Plot
 from headgate.research.russo.evaluation import PlannerCase, best_load, cost_curves, notes, row_of, run_all
 
 OPERATORS = (1, 2, 3, 4)
