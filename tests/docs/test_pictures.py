@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
 from tests.cli.commands import headgate
 from tests.docs.blocks import ROOT, blocks
 from tests.journal.entries import RUN, decision, observation

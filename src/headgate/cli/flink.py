@@ -268,7 +268,7 @@ def provide(
     [bold]Example[/bold]
       [cyan]headgate flink provide --most 4 --port 8090[/cyan]
     """
-    from headgate.cli.interrupts import stopped_by_signals
+    from headgate.cli.progress import stopped_by_signals
     from headgate.local.flink import FlinkCluster
     from headgate.local.taskmanager_server import LocalPool, TaskManagerRequests, TaskManagerServer
 

@@ -17,11 +17,11 @@ from headgate.cli.common import (
     make_console,
     option,
     print_table,
-    progress_bar,
     refused_document,
     say,
     write_json,
 )
+from headgate.cli.progress import progress_bar
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
 
@@ -172,7 +172,7 @@ def schema(json_file: options.Json = None) -> None:
 
 def _recorded(journal: Path, run: int | None, job: str | None) -> RecordedRun:
     """Return a run of a journal to try rules on."""
-    from headgate.journal.sqlite import SqliteJournal
+    from headgate.journal.writer import SqliteJournal
     from headgate.lab.rules_trial import RecordedRun
     from headgate.lab.what_if import RecordedJob
     from headgate.render.explanation import objective_of, pick_run
