@@ -10,7 +10,7 @@ from headgate.core.affordable import Affordable
 from headgate.core.errors import InputError
 from headgate.core.objective import CostLimit, parse_objective
 from headgate.core.topology import Sizing, Topology
-from headgate.core.types import Decision, Instances, Observation, Sample, Verdict
+from headgate.core.types import Decision, Instances, Observation, PricedSize, Sample, Verdict
 from headgate.core.window import History
 from headgate.policies.frame.base import GuardSettings
 from tests.core.building import JOB, observation
@@ -99,6 +99,13 @@ def test_it_says_what_would_be_late_where_that_is_known() -> None:
     assert guarded(overloaded, 8).notes[-1].why.endswith("with at least 60 % of the records late at this load")
     light = with_reading(past(*(4,) * 8), input_rate_per_s=10.0, processed_rate_per_s=160.0)
     assert guarded(light, 8).notes[-1].why.endswith("per day)")
+
+
+def test_it_says_what_the_policy_expected_of_the_size_that_is_left() -> None:
+    window = past(*(4,) * 8)
+    verdict = Verdict("job", 4, 8, 8, "test", "a test", alternatives=(PricedSize(1, 30.0, 400.0, 0.62, 0.3),))
+    decision = GUARD(window, Decision(window.observations[-1].at_s, "test", {"job": verdict}))
+    assert decision.verdicts["job"].notes[-1].why.endswith("with 62 % of the records expected to be late")
 
 
 def test_only_possible_sizes_are_come_back_to() -> None:

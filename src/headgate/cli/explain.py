@@ -9,17 +9,26 @@ from typing import Annotated
 import typer
 
 from headgate.cli import options
-from headgate.cli.common import check_target, option, write_json
+from headgate.cli.common import check_target, duration_s, option, write_json
 from headgate.cli.progress import progress_bar
+from headgate.core.errors import InputError
 
 
-def explain(
+def explain(  # noqa: PLR0913 - one parameter per option
+    *,
     journal: options.Journal,
     last: Annotated[int, option("N", "Explain the last N changes and stopped changes.", "--last", min=1)] = 20,
     run: options.Run = None,
     job: options.JobOfJournal = None,
     whole: Annotated[bool, typer.Option("--all", help="Explain the whole run.")] = False,
     shadows: Annotated[bool, typer.Option("--shadows", help="Show where shadow policies differed.")] = False,
+    why_not: Annotated[
+        int | None,
+        option("N", "Answer why the size is not N, by the sizes that were compared.", "--why-not", min=0),
+    ] = None,
+    at: Annotated[
+        str | None, option("DURATION", "With --why-not: in the decision so long after the start of the run.", "--at")
+    ] = None,
     json_file: options.Json = None,
 ) -> None:
     """Explain what was decided, when, and why.
@@ -36,12 +45,23 @@ def explain(
       [cyan]headgate explain run.sqlite --run 1 --all --json story.json[/cyan]
       [cyan]headgate explain shared.sqlite --job enrich[/cyan]
       [cyan]headgate explain run.sqlite --shadows[/cyan]
+      [cyan]headgate explain run.sqlite --why-not 2 --at 5m[/cyan]
     """
     from headgate.cli.run_view import print_explanation
     from headgate.lab.what_if import explain as explain_journal
 
     check_target(json_file, journal=journal)
-    explanation = explain_journal(journal, run=run, job=job, last=None if whole else last, shadows=shadows)
+    if at is not None and why_not is None:
+        raise InputError("--at goes with --why-not: it names the decision that is explained.")
+    explanation = explain_journal(
+        journal,
+        run=run,
+        job=job,
+        last=None if whole else last,
+        shadows=shadows,
+        why_not=why_not,
+        at=None if at is None else duration_s("--at", at),
+    )
     if json_file is not None:
         write_json(explanation.to_json(), json_file)
     else:

@@ -15,6 +15,7 @@ from headgate.core.objective import Objective
 from headgate.core.types import JSON, Decision, Observation
 from headgate.core.units import format_duration, format_elapsed, plain
 from headgate.journal.findings import ShadowStory, difference_in_words, standing_in_words, story_in_words
+from headgate.render.alternatives import HEADINGS, ladder_cells
 from headgate.render.explanation import Explanation, JournalRun, local_time
 from headgate.render.story import Advice, Resize, Row, note_in_words, row_of, story_of
 from headgate.render.verdict import FixedSizes, RunVerdict, judge_run
@@ -202,6 +203,9 @@ def print_explanation(explanation: Explanation) -> None:
     for sentence in explanation.sentences:
         console.print(Text(sentence))
     console.print()
+    if explanation.why_not:
+        _print_why_not(explanation, console)
+        return
     if explanation.items:
         console.print(_story(picked, explanation.rows, explanation.thinned.until_s))
     else:
@@ -209,6 +213,24 @@ def print_explanation(explanation: Explanation) -> None:
     if explanation.shadows is not None:
         _print_shadows(explanation.shadows, picked, explanation.last, console)
         _print_what_if(explanation.what_if, console)
+
+
+def _print_why_not(explanation: Explanation, console: Console) -> None:
+    """Print why a size was not chosen, and what was expected of the sizes that were compared."""
+    for found in explanation.why_not:
+        since = f"+{format_elapsed(found.at_s - explanation.picked.run.started_s)}"
+        operator = f"{found.verdict.operator} " if len(explanation.picked.run.operators) > 1 else ""
+        console.print(Text(f"{since} {operator}Why not {found.size}?", style="bold"))
+        console.print(Text(found.sentence))
+        if not found.verdict.alternatives:
+            continue
+        table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+        for heading in HEADINGS:
+            table.add_column(heading, justify="right", no_wrap=True)
+        for cells in ladder_cells(found.verdict):
+            table.add_row(*cells, style="bold" if cells[0].startswith("▸") else "")
+        console.print()
+        console.print(table)
 
 
 def _about(picked: JournalRun) -> Text:

@@ -88,6 +88,9 @@ class Affordable:
             f"{self._per_period(verdict, verdict.target)} per {period}, {_money(spent)} of {_money(self.limit.amount)} "
             f"is spent, and what is left pays for {target} ({self._per_period(verdict, target)} per {period})"
         )
+        priced = {size.instances: size.late_share for size in verdict.alternatives}
+        if target in priced:
+            return f"{text}, with {100 * priced[target]:.2g} % of the records expected to be late"
         late = late_share(window, verdict, target)
         return text if late is None else f"{text}, with at least {100 * late:.2g} % of the records late at this load"
 

@@ -130,6 +130,7 @@ def _with_target(verdict: Verdict, target: int, notes: Iterable[GuardNote]) -> V
         verdict.reason,
         verdict.numbers,
         tuple(notes),
+        verdict.alternatives,
     )
 
 
@@ -163,5 +164,14 @@ def _unguarded(policy_name: str, now: Instant, window: Window, proposal: Proposa
             instances.planned, "no-opinion", f"{policy_name} has no opinion on {name}"
         )
         size = target.instances
-        verdicts[name] = _verdict(name, instances.planned, size, size, target.code, target.reason, target.numbers)
+        verdicts[name] = _verdict(
+            name,
+            instances.planned,
+            size,
+            size,
+            target.code,
+            target.reason,
+            target.numbers,
+            alternatives=target.alternatives,
+        )
     return _decision(now, policy_name, verdicts)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, make_dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from headgate.core.units import printable
 
@@ -248,6 +248,29 @@ class Observation:
     appears twice, unless both happen at once."""
 
 
+class PricedSize(NamedTuple):
+    """What a policy expects of one size that it has considered. Costs are in instance-seconds.
+
+    >>> PricedSize(4, 120.0, 12.5, 0.02, 0.05).cost_s
+    132.5
+    """
+
+    instances: int
+    instance_s: float
+    """Cost of the instances until another size can replace this one."""
+    late_s: float
+    """Price of the records that it makes late."""
+    late_share: float
+    """Expected share of late records, of those that arrive in that time; at most 1."""
+    break_chance: float
+    """Probability that more records than allowed are late in the period of the objective."""
+
+    @property
+    def cost_s(self) -> float:
+        """The cost by which sizes are compared."""
+        return self.instance_s + self.late_s
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The size a policy wants for one operator, and why."""
@@ -258,6 +281,8 @@ class Target:
     reason: str
     """One sentence for people."""
     numbers: Mapping[str, Number] = field(default_factory=lambda: NO_NUMBERS)
+    alternatives: tuple[PricedSize, ...] = ()
+    """The sizes that were compared, ascending; empty for policies that do not price sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +315,8 @@ class Verdict:
     reason: str
     numbers: Mapping[str, Number] = field(default_factory=lambda: NO_NUMBERS)
     notes: tuple[GuardNote, ...] = ()
+    alternatives: tuple[PricedSize, ...] = ()
+    """The sizes that the policy compared, ascending; empty for policies that do not price sizes."""
 
     @property
     def change(self) -> int:

@@ -29,6 +29,7 @@ from headgate.core.types import (
     Instances,
     Observation,
     Outcome,
+    PricedSize,
     Receipt,
     Role,
     Run,
@@ -162,24 +163,38 @@ def decision_to_dict(decision: Decision) -> dict[str, JSON]:
         "at_s": decision.at_s,
         "policy": decision.policy,
         "verdicts": {name: verdict_to_dict(verdict) for name, verdict in decision.verdicts.items()},
+        **_alternatives_to_dict(decision),
         **({"role": str(decision.role)} if decision.role is not Role.ACTING else {}),
     }
 
 
 def decision_from_dict(data: Mapping[str, JSON]) -> Decision:
+    alternatives = data.get("alternatives", {})
     verdicts = {
-        name: Verdict(**{**verdict, "notes": tuple(GuardNote(**note) for note in verdict["notes"])})
+        name: Verdict(
+            **{**verdict, "notes": tuple(GuardNote(**note) for note in verdict["notes"])},
+            alternatives=tuple(PricedSize(*row) for row in alternatives.get(name, ())),
+        )
         for name, verdict in data["verdicts"].items()
     }
     return Decision(data["at_s"], data["policy"], verdicts, Role(data.get("role", Role.ACTING)))
 
 
 def verdict_to_dict(verdict: Verdict) -> dict[str, JSON]:
-    return {
-        **_fields(verdict),
-        "numbers": dict(verdict.numbers),
-        "notes": [_fields(note) for note in verdict.notes],
+    """The fields of a verdict but its alternatives, which a decision holds together as rows."""
+    fields = _fields(verdict)
+    del fields["alternatives"]
+    return {**fields, "numbers": dict(verdict.numbers), "notes": [_fields(note) for note in verdict.notes]}
+
+
+def _alternatives_to_dict(decision: Decision) -> dict[str, JSON]:
+    """The priced sizes of each operator, outside of its verdict: readers of earlier versions know no such field."""
+    priced = {
+        name: [list(size) for size in verdict.alternatives]
+        for name, verdict in decision.verdicts.items()
+        if verdict.alternatives
     }
+    return {"alternatives": priced} if priced else {}
 
 
 def receipt_to_dict(receipt: Receipt) -> dict[str, JSON]:

@@ -21,12 +21,12 @@ from headgate.core.course import paid_from
 from headgate.core.errors import InputError
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import Batch, Decision, Observation, Role, Sample
-from headgate.core.units import plain
+from headgate.core.units import parse_duration_s, plain
 from headgate.journal.database import JournalReader
 from headgate.journal.writer import SqliteJournal
 from headgate.lab.batch_times import SEEN_WITHIN_S, without_first_tasks
 from headgate.lab.fidelity import Calibration, Recording, calibrate, replay, replay_course
-from headgate.render.explanation import Explanation, JournalRun, explanation_of, objective_of, pick_run
+from headgate.render.explanation import Explanation, JournalRun, explanation_of, objective_of, pick_run, why_not_of
 from headgate.render.verdict import FixedSizes
 from headgate.runtime.simulate import SimulationResult, fixed_size_comparison, simulate
 from headgate.runtime.summary import RunRecord, Summary, course_of, summarise
@@ -393,6 +393,8 @@ def explain(
     job: str | None = None,
     last: int | None = 20,
     shadows: bool = False,
+    why_not: int | None = None,
+    at: float | str | None = None,
 ) -> Explanation:
     """Explain what was decided in a run, when and why, from its journal.
 
@@ -402,15 +404,22 @@ def explain(
         job: Which job, in a journal of several; by default the one whose run is the newest.
         last: Explain this many changes and stopped changes, the last ones; ``None`` for the whole run.
         shadows: Also compare shadow policies with what was decided.
+        why_not: Also answer why the size is not this one, from the sizes that the policy compared.
+        at: In the decision so long after the start of the run, such as ``"10m"``; by default in the newest.
 
     Returns:
         The explanation as data: ``verdict`` says whether the objective was met and at what cost, ``rows`` are the story
         in words, ``sentences`` describe the whole run, ``to_json()`` is all of it as plain data, and
         ``print(explanation)`` shows it.
     """
+    if at is not None and why_not is None:
+        raise InputError("at goes with why_not: it names the decision that is explained.")
     with closing(SqliteJournal.read(Path(journal))) as reader:
         picked = pick_run(reader, run, job)
         explanation = explanation_of(reader, picked, last, shadows=shadows, fixed_sizes=fixed_sizes_of)
+        if why_not is not None:
+            after_s = None if at is None else parse_duration_s(at)
+            explanation = replace(explanation, why_not=why_not_of(reader, picked, why_not, after_s))
         if explanation.shadows:
             return replace(explanation, what_if=_what_if(reader, picked, explanation.shadows))
         return explanation

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from headgate.core.objective import DAY_S, LatencySlo, Slo, SlowShareSlo, ThroughputSlo
-from headgate.core.types import JSON, Instances, Instant, Number, Proposal, Sample, Target
+from headgate.core.types import JSON, Instances, Instant, Number, PricedSize, Proposal, Sample, Target
 from headgate.core.units import format_duration, instances_in_words, plain
 from headgate.core.window import Window
 from headgate.forecast.base import FloatArray
@@ -224,7 +224,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             return chosen
         costs = {"startup_s": ahead.startup_s, "bound_s": bound_s}
         return (
-            SizeChoice(0, 0, 0)
+            SizeChoice(0, 0, 0, chosen.costs)
             if is_scale_to_zero_worthwhile(ahead.counts, ahead.weights, ahead.late_price, **costs)
             else chosen
         )
@@ -285,7 +285,8 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             numbers["part_of_bound_s"] = bound_s
         if is_late or expected_late > ahead.rate_per_s * ahead.paid_s / 2:
             why += self._why_no_more(model, operator, sample, target, ahead)
-        return Target(target, code, why + self._remarks(model, operator, sample, ahead), numbers)
+        why += self._remarks(model, operator, sample, ahead)
+        return Target(target, code, why, numbers, _alternatives(model, ahead, choice))
 
     def _remarks(self, model: OperatorModel, operator: str, sample: Sample, ahead: Lookahead) -> str:
         """Return the burst that the forecast relies on, and whether the objective can still be met."""
@@ -516,6 +517,24 @@ def _numbers(
         "batch_gamma": model.batch_time.gamma,
         "patience_s": model.scale_in.window_s,
     }
+
+
+def _alternatives(model: OperatorModel, ahead: Lookahead, choice: SizeChoice) -> tuple[PricedSize, ...]:
+    """Return the sizes that were compared, with what each is expected to cost and to make late."""
+    arrivals = max(1e-9, ahead.rate_per_s * ahead.paid_s)
+    outcomes = [(found.late, found.deviation) for found in choice.costs]
+    chances = model.break_chances(outcomes, ahead.rate_per_s, ahead.paid_s)
+    # Rounded, because every decision goes into the journal.
+    return tuple(
+        PricedSize(
+            found.instances,
+            round(found.instance_s, 1),
+            round(found.late_s, 1),
+            round(min(1.0, found.late / arrivals), 4),
+            round(chance, 4),
+        )
+        for found, chance in zip(choice.costs, chances, strict=True)
+    )
 
 
 def _change_s(model: OperatorModel, ahead: Lookahead, right: int, planned: int) -> float:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import Objective, parse_objective
-from headgate.core.types import JSON, Decision, Instant, Observation, Run, Sample
+from headgate.core.types import JSON, Decision, Instant, Observation, Role, Run, Sample
 from headgate.core.units import format_elapsed, plain
 from headgate.core.window import StartupSummary, startup_in_words, startup_summaries
 from headgate.journal import codec
@@ -22,6 +22,7 @@ from headgate.journal.findings import (
     shadow_stories,
     standing_in_words,
 )
+from headgate.render.alternatives import WhyNot
 from headgate.render.story import (
     Item,
     Row,
@@ -104,6 +105,8 @@ class Explanation:
     """What shadow policies would have decided; ``None`` where they were not requested."""
     what_if: Mapping[str, Summary] | str = field(default="")
     """Their results as simulated, or why there are none."""
+    why_not: Sequence[WhyNot] = ()
+    """Why a size was not chosen, by operator; empty where that was not requested."""
 
     @property
     def rows(self) -> list[Row]:
@@ -124,7 +127,9 @@ class Explanation:
 
     def __str__(self) -> str:
         started_s = self.picked.run.started_s
-        return "\n".join([*self.verdict.sentences, *self.sentences, *(_line(row, started_s) for row in self.rows)])
+        answers = [f"+{format_elapsed(found.at_s - started_s)}  {found.sentence}" for found in self.why_not]
+        rows = [_line(row, started_s) for row in self.rows]
+        return "\n".join([*self.verdict.sentences, *self.sentences, *answers, *rows])
 
     def to_json(self) -> dict[str, JSON]:
         picked = self.picked
@@ -149,6 +154,8 @@ class Explanation:
                 if isinstance(self.what_if, str)
                 else {name: summary.to_json() for name, summary in self.what_if.items()}
             )
+        if self.why_not:
+            data["why_not"] = [found.to_json() for found in self.why_not]
         data["story"] = [{"t": item.at_s - picked.run.started_s, **item_to_dict(item)} for item in self.items]
         return data
 
@@ -181,6 +188,24 @@ def explanation_of(
         last,
         shadow_stories(reader.decisions(run=picked.number)) if shadows else None,
     )
+
+
+def why_not_of(reader: JournalReader, picked: JournalRun, size: int, after_s: float | None = None) -> list[WhyNot]:
+    """Return why each operator did not get ``size`` in the decision ``after_s`` into a run, or in the newest one."""
+    last = FIRST_PAGE if after_s is None else None
+    decisions = [
+        decision for decision in reader.decisions(run=picked.number, last=last) if decision.role is not Role.SHADOW
+    ]
+    if after_s is not None:
+        until_s = picked.run.started_s + after_s
+        decisions = [decision for decision in decisions if decision.at_s <= until_s]
+    if not decisions:
+        raise InputError(f"run {picked.number} of journal {reader.place} has no decision{_by(after_s)}.")
+    return [WhyNot(decisions[-1].at_s, size, verdict) for verdict in decisions[-1].verdicts.values()]
+
+
+def _by(after_s: float | None) -> str:
+    return "" if after_s is None else f" within {format_elapsed(after_s)} of its start"
 
 
 def _judge(

@@ -268,6 +268,8 @@ def _story_row(row: Row, start_s: Instant, *, named: bool) -> str:
         lines.append(_line("detail", row.repetition()))
     if row.numbers:
         lines.append(f'<details class="detail"><summary>numbers</summary>{escape(row.numbers)}</details>')
+    if row.ladder:
+        lines.append(f'<details class="detail"><summary>sizes compared</summary>{escape(row.ladder)}</details>')
     change = f'<td class="change {row.kind}">{escape(row.change)}</td>'
     return f'<tr><td class="number">{after}</td>{change}<td>{"".join(lines)}</td></tr>'
 

@@ -34,6 +34,7 @@ from headgate.core.types import (
 from headgate.core.units import format_duration, plain
 from headgate.journal import codec
 from headgate.journal.contract import CLOCKS_AGREE_S
+from headgate.render.alternatives import ladder_in_words
 
 PREFIX = "expected_"
 AFTER = "expected_after_s"
@@ -440,6 +441,8 @@ class Row:
     """How the engine answered, and how predictions turned out."""
     last_s: Instant = 0.0
     count: int = 1
+    ladder: str = ""
+    """What the policy expected of the sizes that it compared."""
     size: int | None = None
     """Instances decided, recommended or, where a guard stopped the change, proposed."""
 
@@ -494,6 +497,7 @@ def _row_of_verdict(item: Resize | Hold | Advice) -> Row:
         verdict.reason,
         numbers_in_words(verdict.numbers),
         tuple(note_in_words(note) for note in acting_notes(verdict)),
+        ladder=ladder_in_words(verdict),
         size=verdict.proposed if kind is RowKind.STOPPED else verdict.target,
     )
     if isinstance(item, Resize):
@@ -575,6 +579,11 @@ def _hold_kind(hold: Hold) -> str:
     return "capped" if hold.is_capped else "stopped" if hold.is_stopped else "hold"
 
 
+def _verdict_to_dict(verdict: Verdict) -> dict[str, JSON]:
+    priced = [size._asdict() for size in verdict.alternatives]
+    return codec.verdict_to_dict(verdict) | ({"alternatives": priced} if priced else {})
+
+
 def item_to_dict(item: Item) -> dict[str, JSON]:
     """Return an item as plain data, for JSON."""
     match item:
@@ -583,7 +592,7 @@ def item_to_dict(item: Item) -> dict[str, JSON]:
             return {
                 "kind": "resize",
                 "at_s": item.at_s,
-                **codec.verdict_to_dict(item.verdict),
+                **_verdict_to_dict(item.verdict),
                 "receipt": receipt,
                 "reached_s": item.reached_s,
                 "overtaken_s": item.overtaken_s,
@@ -592,7 +601,7 @@ def item_to_dict(item: Item) -> dict[str, JSON]:
         case Hold() | Advice():
             kind = "recommended" if isinstance(item, Advice) else _hold_kind(item)
             span = {"at_s": item.at_s, "last_s": item.last_s, "count": item.count}
-            return {"kind": kind, **span, **codec.verdict_to_dict(item.verdict)}
+            return {"kind": kind, **span, **_verdict_to_dict(item.verdict)}
         case Silence():
             fields = asdict(item)
             return {"kind": "silence", **fields, "heard_s": fields.pop("resumed_s")}

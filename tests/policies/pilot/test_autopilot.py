@@ -65,6 +65,13 @@ def test_who_asks_for_more_gets_more() -> None:
     assert sizes[0] < sizes[-1]
 
 
+def test_every_size_that_was_compared_is_priced() -> None:
+    sizes = with_a_slow_sink((2, 4, 6)).alternatives
+    assert [size.instances for size in sizes] == sorted({size.instances for size in sizes})
+    assert len(sizes) >= 3
+    assert all(size.instance_s > 0 and 0 <= size.late_share <= 1 and 0 <= size.break_chance <= 1 for size in sizes)
+
+
 def with_a_slow_sink(sizes: tuple[int, ...]) -> Target:
     """What it decides when batches have taken as long on any of these sizes, and records are late."""
     policy, arrived = made(), 0.0

@@ -12,8 +12,9 @@ slowly: on bursty load, reacting three times as fast costs 50 % more for one per
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import NormalDist
+from typing import NamedTuple
 
 from headgate.core.budget import RollingSums
 from headgate.core.objective import DAY_S
@@ -43,6 +44,9 @@ MOST_INTEGRAL = 2.5
 LARGEST_ERROR = 3.0
 PRIOR_S = 2600.0
 """Prior: this many seconds of records with exactly the share to aim for late."""
+
+
+_SQRT2 = math.sqrt(2)
 
 
 class _DecayingShare:
@@ -102,6 +106,18 @@ class _Deviation:
         self._count, self._sum, self._squares, self._seconds, self._spent = (float(value) for value in saved)
 
 
+class _Span(NamedTuple):
+    """The period that ends after a share of its length has passed from now on."""
+
+    share: float
+    per_period: float
+    """Records of a period; 0 if unknown."""
+    room: float
+    """What may be late until then, in allowances of a period."""
+    deviation: float
+    """Standard deviation of what will be late until then, in allowances."""
+
+
 class LatePrice:
     """Tracks the share of late records and derives the price of one from it."""
 
@@ -116,7 +132,8 @@ class LatePrice:
         self._integral = 0.0
         self._at_s: Instant | None = None
         self._aim: float | None = None
-        """Cache; follows from the sums."""
+        self._spans: Sequence[_Span] | None = None
+        """Caches; they follow from the sums."""
 
     @property
     def share(self) -> float | None:
@@ -157,7 +174,7 @@ class LatePrice:
     def observe(self, now: Instant, arrived: float, late: float) -> None:
         """Add how many records arrived, and how many were late, since the previous call."""
         before_s = now if self._at_s is None else self._at_s
-        elapsed_s, self._at_s, self._aim = now - before_s, now, None
+        elapsed_s, self._at_s, self._aim, self._spans = now - before_s, now, None, None
         self._lately.observe(elapsed_s, arrived, late)
         self._sums.add(before_s, now, (arrived, late, elapsed_s))
         counted, _, seconds = self._sums.over(self._period_s, now)
@@ -170,24 +187,49 @@ class LatePrice:
 
     def reset_clock(self) -> None:
         """Forget timestamps: the clock was reset."""
-        self._at_s, self._aim = None, None
+        self._at_s, self._aim, self._spans = None, None, None
         self._sums = RollingSums(self._period_s, columns=3)
+
+    def break_chances(self, outcomes: Iterable[tuple[float, float]], per_s: float, within_s: float) -> list[float]:
+        """Return, for each outcome, the probability that a period ends with more late records than allowed.
+
+        An outcome is how many records are late of those that arrive ``per_s`` within so many seconds, with its standard
+        deviation; after these, as many are late as it aims for.
+        """
+        if self.broken_share() is not None:
+            return [1.0 for _ in outcomes]
+        share_aimed, ahead = self.aim / self.allowed_share, within_s / self._period_s
+        spans = []
+        for span in self._rolling_spans():
+            allowance = self.allowed_share * (span.per_period or max(1e-9, per_s) * self._period_s)
+            spans.append((span.room - share_aimed * max(0.0, span.share - ahead), span.deviation, allowance))
+        return [
+            max(
+                0.5 * math.erfc((room - late / allowance) / (_SQRT2 * math.hypot(spread, deviation / allowance)))
+                for room, spread, allowance in spans
+            )
+            for late, deviation in outcomes
+        ]
+
+    def _rolling_spans(self) -> Sequence[_Span]:
+        if self._spans is None:
+            now = 0.0 if self._at_s is None else self._at_s
+            arrived, _, seconds = self._sums.over(self._period_s, now)
+            per_period = arrived * self._period_s / seconds if seconds > 0 else 0.0
+            spans = []
+            for share in SPANS:
+                counted, late = 0.0, 0.0
+                if per_period > 0:
+                    # What then still belongs to the period, in periods of records and in allowances.
+                    counted, late, _ = self._sums.over((1 - share) * self._period_s, now)
+                    counted, late = counted / per_period, late / per_period / self.allowed_share
+                spans.append(_Span(share, per_period, counted + share - late, self._deviation.over(share)))
+            self._spans = spans
+        return self._spans
 
     def _room(self) -> float:
         """Return the least share of the allowance that any of the next periods leaves for late records."""
-        now = 0.0 if self._at_s is None else self._at_s
-        arrived, _, seconds = self._sums.over(self._period_s, now)
-        per_period = arrived * self._period_s / seconds if seconds > 0 else 0.0
-        rooms = []
-        for span in SPANS:
-            counted, late = 0.0, 0.0
-            if per_period > 0:
-                # What then still belongs to the period, in periods of records and in allowances.
-                counted, late, _ = self._sums.over((1 - span) * self._period_s, now)
-                counted, late = counted / per_period, late / per_period / self.allowed_share
-            reserve = self._score * self._deviation.over(span)
-            rooms.append((counted + span - late - reserve) / span)
-        return min(rooms)
+        return min((span.room - self._score * span.deviation) / span.share for span in self._rolling_spans())
 
     def _error(self) -> float:
         """Return the relative deviation of the share from its target."""
@@ -213,3 +255,4 @@ class LatePrice:
         self._deviation.restore(saved["deviation"])
         self._integral = float(saved["integral"])
         self._at_s, self._aim = None if saved["at_s"] is None else float(saved["at_s"]), None
+        self._spans = None

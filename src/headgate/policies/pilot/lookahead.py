@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +59,19 @@ def window_s(downtime_s: float) -> float:
     return min(LONGEST_WINDOW_S, WINDOW_S + DOWNTIMES * downtime_s)
 
 
+class SizeCost(NamedTuple):
+    """What was found for one of the sizes that were compared."""
+
+    instances: int
+    instance_s: float
+    late_s: float
+    """Price of its late records, in instance-seconds."""
+    late: float
+    """Records that it makes late."""
+    deviation: float
+    """Standard deviation of these over the scenarios."""
+
+
 @dataclass(frozen=True, slots=True)
 class SizeChoice:
     size: int
@@ -66,6 +80,8 @@ class SizeChoice:
     """The cheapest size if late records cost ``HYSTERESIS`` times as much; the limit for scale-in."""
     size_without_downtime: int
     """The cheapest size if a change caused no downtime; where it is larger, the downtime is unavoidable."""
+    costs: Sequence[SizeCost] = ()
+    """Of the sizes that were compared, ascending."""
 
 
 def cheapest_size(
@@ -83,6 +99,7 @@ def cheapest_size(
     Instances are paid for ``paid_s``. Instances beyond the ``planned`` ones are also paid for while they start.
     """
     best = [(math.inf, 0), (math.inf, 0), (math.inf, 0)]
+    compared = []
     for first in range(0, len(sizes), SIZES_AT_ONCE):
         some = sizes[first : first + SIZES_AT_ONCE]
         # If instances alone cost more than the best sizes so far, no larger size can be cheaper.
@@ -90,8 +107,9 @@ def cheapest_size(
             break
         rolled = roll(some)
         late = (rolled.late @ weights).tolist()
+        squares = (rolled.late**2 @ weights).tolist()
         steady_late = late if rolled.steady_late is rolled.late else (rolled.steady_late @ weights).tolist()
-        for size, changed_late, unchanged_late in zip(some.tolist(), late, steady_late, strict=True):
+        for size, changed_late, unchanged_late, square in zip(some.tolist(), late, steady_late, squares, strict=True):
             # Plain numbers: arrays are slower for this few.
             begun_s = size * paid_s + startup_s * max(0.0, size - planned)
             costs = (
@@ -100,7 +118,9 @@ def cheapest_size(
                 begun_s + price * unchanged_late,
             )
             best = [min(cheapest, (cost, int(size))) for cheapest, cost in zip(best, costs, strict=True)]
-    return SizeChoice(best[0][1], best[1][1], best[2][1])
+            deviation = math.sqrt(max(0.0, square - changed_late * changed_late))
+            compared.append(SizeCost(int(size), begun_s, price * changed_late, changed_late, deviation))
+    return SizeChoice(best[0][1], best[1][1], best[2][1], compared)
 
 
 def round_trip_cost_s(

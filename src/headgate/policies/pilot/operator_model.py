@@ -198,6 +198,12 @@ class OperatorModel:
             arrived = max(0.0, _difference(sample.arrived, before.arrived))
             self.price.observe(sample.at_s, arrived, max(0.0, _difference(sample.late, before.late)))
 
+    def break_chances(self, outcomes: Sequence[tuple[float, float]], per_s: float, within_s: float) -> list[float]:
+        """Return the probability that a period breaks its objective, by how many records are late soon."""
+        if self.slo.by is By.TIME and per_s > 0:
+            outcomes, per_s = [(late / per_s, deviation / per_s) for late, deviation in outcomes], 1.0
+        return self.price.break_chances(outcomes, per_s, within_s)
+
     def _reset_clock(self) -> None:
         """Forget timestamps: the clock went back, or the state comes from another clock."""
         self.load.reset_clock()

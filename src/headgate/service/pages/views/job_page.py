@@ -23,6 +23,7 @@ from headgate.core.units import format_duration
 from headgate.journal.contract import ReadableJournal
 from headgate.journal.findings import Standing, burn_in_words, left_in_words
 from headgate.lab.what_if import fixed_sizes_of
+from headgate.render.alternatives import HEADINGS, ladder_cells
 from headgate.render.story import Hold, Item, Row, row_of, story_of
 from headgate.render.verdict import FixedSizes, RunVerdict, find_limit, verdict_on
 from headgate.runtime.loop import Mode
@@ -139,6 +140,8 @@ class JobPage:
     is_paused: bool
     now: Sequence[tuple[str, str]]
     predictions: Sequence[PredictionRow]
+    ladder: Sequence[Sequence[str]]
+    """A table of the sizes that the newest decision compared, with its headings; empty if it compared none."""
     shadows: Sequence[ShadowRow]
     rules: Sequence[RuleRow]
     changes: Sequence[ChangeRow]
@@ -186,10 +189,17 @@ def job_page(
         story_span=f"the last {format_duration(span_s)}, newest first" if story else "",
         now=now_facts(job, chosen),
         predictions=prediction_rows(found.decisions, found.observations, chosen),
+        ladder=_ladder(job, chosen),
         shadows=shadow_rows(job, found.decisions),
         rules=rule_rows(job),
         changes=change_rows(job.changes),
     )
+
+
+def _ladder(job: ServedJob, operator: str) -> list[tuple[str, ...]]:
+    verdict = None if job.decision is None else job.decision.verdicts.get(operator)
+    cells = [] if verdict is None else ladder_cells(verdict)
+    return [HEADINGS, *cells] if cells else []
 
 
 def _verdict(job: ServedJob, found: Entries, span_s: float, fixed: FixedSizes | None) -> RunVerdict:
