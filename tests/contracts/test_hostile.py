@@ -20,6 +20,8 @@ STREAMS = {stream.name: stream for stream in HOSTILE_STREAMS}
 QUICK = HostileLoad("quick", "constant:65", hostile_s=400.0, end_s=700.0)
 MAIN = ("autopilot", "reactive", "hpa", "ds2", "flink-autoscaler", "rules")
 """Policies that must not be fooled by any single sample."""
+LEARNING = ("q-learning", "value-iteration", "rl-centralized", "rl-decentralized")
+"""Policies that learn by trial what to do: what they do next depends on what they did before."""
 CHOSEN = [
     *("once: done x1000", "once: at_s 300 s ahead", "once: at_s -1e300", "once: busy_s -1e-6", "once: age_s nan"),
     *("repeated: latency_s nan", "alternating: done x10", "out of order", "reset: all counters"),
@@ -29,6 +31,12 @@ CHOSEN = [
 @pytest.mark.parametrize("name", ["reactive", "hpa", "ds2"])
 def test_wrong_readings_do_not_shrink_a_job(name: str) -> None:
     check_hostile_readings(name, [STREAMS[stream] for stream in CHOSEN], [QUICK])
+
+
+def test_wrong_readings_make_a_policy_that_learns_no_worse_than_holding() -> None:
+    check_hostile_readings(
+        "q-learning", [STREAMS[stream] for stream in (*CHOSEN, "frozen", "old")], [QUICK], learns=True
+    )
 
 
 class Fooled(OperatorPolicy[Settings]):
@@ -77,7 +85,14 @@ def test_a_policy_that_is_fooled_is_found(policy: type[Fooled], stream: str, mes
 @pytest.mark.parametrize("load", HOSTILE_LOADS, ids=lambda load: load.name)
 @pytest.mark.parametrize("name", MAIN)
 def test_no_single_sample_shrinks_a_job_under_a_policy_for_production(name: str, load: HostileLoad) -> None:
-    check_hostile_readings(name, [stream for stream in HOSTILE_STREAMS if stream.is_single], [load])
+    check_hostile_readings(name, HOSTILE_STREAMS, [load])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("load", HOSTILE_LOADS, ids=lambda load: load.name)
+@pytest.mark.parametrize("name", LEARNING)
+def test_no_stream_makes_a_policy_that_learns_worse_than_holding(name: str, load: HostileLoad) -> None:
+    check_hostile_readings(name, HOSTILE_STREAMS, [load], learns=True)
 
 
 @pytest.mark.soak

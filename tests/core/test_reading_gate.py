@@ -129,8 +129,9 @@ def test_rounding_is_no_fall() -> None:
     assert not any(result.events for result in results)
 
 
-def test_a_wrong_counter_that_stays_wrong_is_never_counted() -> None:
-    wrong = {tick: {"done": 1000.0 * (950 + 500 * tick)} for tick in range(30, 40)}
+@pytest.mark.parametrize("times", [1000.0, 10.0])
+def test_a_wrong_counter_that_stays_wrong_is_never_counted(times: float) -> None:
+    wrong = {tick: {"done": times * (950 + 500 * tick)} for tick in range(30, 40)}
     results = checked(with_changes(60, wrong))
     true = list(readings(60))
     done = [result.observation.samples["job"].done for result in results]
@@ -164,14 +165,51 @@ def test_a_true_burst_passes_at_once(times: float) -> None:
 def test_readings_in_which_nothing_moves_though_records_wait_are_withheld() -> None:
     true = list(readings(30))
     frozen = [*true[:10], *(replace(true[10], at_s=sample.at_s) for sample in true[10:20]), *true[20:]]
-    counts = [len(result.observation.samples) for result in checked(frozen)]
-    assert counts == [1] * 16 + [0] * 4 + [1] * 10
+    results = checked(frozen)
+    assert [len(result.observation.samples) for result in results] == [1] * 11 + [0] * 9 + [1] * 10
+    assert [tick for tick, result in enumerate(results) if result.doubted] == list(range(11, 20))
+    assert [tick for tick, result in enumerate(results) if result.events] == [16], "it is reported only where it lasts"
+
+
+def test_readings_that_come_more_often_than_they_change_are_not_frozen() -> None:
+    changing = [sample for sample in readings(80) if sample.at_s % 10 == 0]
+    often = [replace(sample, at_s=sample.at_s + late_s) for sample in changing for late_s in (0.0, TICK_S)]
+    assert not any(result.doubted for result in checked(often))
+
+
+def test_earlier_readings_that_are_dated_now_are_withheld_and_a_restart_is_not() -> None:
+    true = list(readings(60))
+    old = [*true[:40], *(replace(true[tick - 20], at_s=true[tick].at_s) for tick in range(40, 50)), *true[50:]]
+    results = checked(old)
+    assert [len(result.observation.samples) for result in results] == [1] * 40 + [0] * 10 + [1] * 10
+    assert [event.kind for result in results for event in result.events] == [Refusal.OLD]
+    assert results[-1].observation.samples["job"] is true[-1]
+    first = next(readings(1))
+    restarted = [*true[:40], *(replace(sample, at_s=sample.at_s + 200.0) for sample in readings(20))]
+    again = checked(
+        [
+            replace(sample, arrived=(sample.arrived or 0) - 1000, done=(sample.done or 0) - 950)
+            for sample in restarted
+            if sample is not first
+        ]
+    )
+    assert all(result.observation.samples for result in again)
+    assert Refusal.REBASED in [event.kind for result in again for event in result.events]
+
+
+@pytest.mark.parametrize(("rate_per_s", "expected"), [(0.0, None), (100_000.0, None), (150.0, 150.0)])
+def test_a_rate_that_contradicts_the_counter_is_missing_once(rate_per_s: float, expected: float | None) -> None:
+    results = checked(with_changes(40, {30: {"input_rate_per_s": rate_per_s}}))
+    assert results[30].observation.samples["job"].input_rate_per_s == expected
+    assert bool(results[30].doubted) is (expected is None)
+    always = checked(with_changes(40, {tick: {"input_rate_per_s": rate_per_s} for tick in range(5, 40)}))
+    assert {result.observation.samples["job"].input_rate_per_s for result in always[6:]} == {rate_per_s}
 
 
 def test_time_that_stands_still_is_frozen_also_where_nothing_waits() -> None:
     true = [replace(sample, backlog=0.0, done=sample.arrived) for sample in readings(40)]
     frozen = [*true[:20], *(replace(true[20], at_s=sample.at_s) for sample in true[20:30]), *true[30:]]
-    assert [len(result.observation.samples) for result in checked(frozen)] == [1] * 26 + [0] * 4 + [1] * 10
+    assert [len(result.observation.samples) for result in checked(frozen)] == [1] * 21 + [0] * 9 + [1] * 10
     idle = [*true[:20], *(replace(true[20], at_s=s.at_s, available_s=s.available_s) for s in true[20:])]
     assert not any(result.events for result in checked(idle))
 

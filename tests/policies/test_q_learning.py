@@ -30,15 +30,23 @@ class Run:
         self.planned = planned
         self.now = 0.0
 
-    def tick(self, latency_s: float | None, rate: float | None = 100.0, *, stopped: bool = False) -> Target:
+    def tick(
+        self,
+        latency_s: float | None,
+        rate: float | None = 100.0,
+        *,
+        stopped: bool = False,
+        doubted: bool = False,
+        wait_s: float = 60.0,
+    ) -> Target:
         sample = Sample("job", self.now, latency_s=latency_s, input_rate_per_s=rate)
-        self.window.observe(observation(self.now, self.planned, sample=sample))
+        self.window.observe(observation(self.now, self.planned, sample=sample), ["job"] if doubted else [])
         target = self.policy.decide(self.now, self.window).targets["job"]
         size = self.planned if stopped else target.instances
         verdict = Verdict("job", self.planned, target.instances, size, target.code, target.reason)
         self.window.record(Decision(self.now, "q-learning", {"job": verdict}))
         self.planned = size
-        self.now += 60
+        self.now += wait_s
         return target
 
 
@@ -203,6 +211,26 @@ def test_without_a_latency_it_holds_and_does_not_learn_across_the_gap() -> None:
     run = Run(learner())
     run.tick(25), run.tick(25)
     assert run.tick(None).code == "no-data"
+    run.tick(25)
+    assert table(run.policy).visits(QState(2, True)) == (0, 0, 0)
+
+
+def test_a_doubted_reading_is_waited_out_and_does_not_postpone_later_decisions() -> None:
+    run = Run(learner())
+    run.tick(25), run.tick(25)
+    assert run.tick(25, doubted=True, wait_s=5).code == "doubted"
+    assert table(run.policy).visits(QState(2, True)) == (0, 0, 0)
+    assert run.tick(25, wait_s=55).code == "scale-out"
+    assert table(run.policy).visits(QState(2, True)) == (1, 0, 0), "the reading that followed is learned from"
+    assert run.tick(25).code == "scale-out", "at its usual time"
+
+
+def test_where_doubt_lasts_it_decides_without_a_trial_and_learns_nothing() -> None:
+    run = Run(learner(policy="one-minus-epsilon", epsilon=1.0))
+    assert run.tick(25).code == "between-decisions"
+    codes = [run.tick(25, doubted=True, wait_s=10).code for _ in range(24)]
+    assert codes[:4] == ["doubted", "doubted", "doubted", "scale-out"]
+    assert set(codes) == {"doubted", "scale-out", "between-decisions"}
     run.tick(25)
     assert table(run.policy).visits(QState(2, True)) == (0, 0, 0)
 

@@ -17,6 +17,7 @@ although records wait are withheld. What passes is not touched: a true reading l
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -48,6 +49,8 @@ SLACK = 20.0
 """Records by which counters that are read one after the other may disagree."""
 NOISE = 1e-6
 """A counter that falls by no more than this, or this share of it, was rounded."""
+RATE_OFF = 10.0
+"""A rate of arrivals that is off by this factor contradicts the counter of arrivals."""
 AGREEING = 10
 """Readings in a row in which backlog and counters agreed, after which a disagreement is a contradiction."""
 USUALLY = 0.9
@@ -56,6 +59,8 @@ ROUNDED = 1.001
 """A growth that is larger by so little is no faster than one before."""
 FROZEN_AFTER_S = 30.0
 """Readings that have not changed for this long, although records wait, are frozen."""
+REMEMBERED = 720
+"""Readings, an hour of them at the usual interval, among which one that comes again is recognised."""
 REPEAT_AFTER_S = 60.0
 """A refusal that lasts is reported again after this time."""
 
@@ -71,6 +76,8 @@ class Refusal(StrEnum):
     """Two fields contradict each other."""
     FROZEN = "reading-frozen"
     """Nothing moves although records wait."""
+    OLD = "reading-old"
+    """What was read before, dated later."""
     REBASED = "counter-rebased"
     """A quarantined counter continued on its new course: it was reset."""
 
@@ -81,7 +88,7 @@ class GateResult(NamedTuple):
     observation: Observation
     events: tuple[Event, ...] = ()
     doubted: frozenset[str] = frozenset()
-    """Operators whose newest reading was refused in part, and not only a metric that is never right."""
+    """Operators whose newest reading is suspect or was refused in part, and not only a metric that is never right."""
 
 
 class ReadingGate:
@@ -105,13 +112,16 @@ class ReadingGate:
             operator = operators.get(name) or self._added(name)
             is_same &= sample is operator.check(sample, at_s, refused)
         startups = _possible_startups(seen.startups, at_s, refused) if seen.startups else seen.startups
+        if is_same and startups is seen.startups and not refused:
+            return GateResult(seen)
+        doubted = frozenset(finding.operator for finding in refused if finding.is_doubt)
+        events = tuple(self._events(refused, at_s))
         if is_same and startups is seen.startups:
-            return GateResult(seen, tuple(self._events(refused, at_s)) if refused else ())
+            return GateResult(seen, events, doubted)
         samples = {name: operators[name].passed_sample for name in seen.samples}
         sizes = {name: operators[name].passed_size for name in seen.instances}
         passed = Observation(at_s, _known(samples), _known(sizes), startups)
-        doubted = frozenset(finding.operator for finding in refused if finding.is_doubt)
-        return GateResult(passed, tuple(self._events(refused, at_s)), doubted)
+        return GateResult(passed, events, doubted)
 
     def _added(self, name: str) -> _OperatorGate:
         self._operators[name] = operator = _OperatorGate(name)
@@ -120,6 +130,8 @@ class ReadingGate:
     def _events(self, refused: Iterable[_Finding], at_s: Instant) -> Iterable[Event]:
         """Yield an event per finding, but not again within a minute for a field that stays wrong."""
         for finding in refused:
+            if not finding.why:
+                continue
             key = (finding.operator, finding.field, finding.kind)
             if not 0 <= at_s - self._reported_s.get(key, -math.inf) < REPEAT_AFTER_S:
                 self._reported_s[key] = at_s
@@ -136,6 +148,7 @@ class _Finding:
     field: str
     kind: Refusal
     why: str
+    """Empty where it is a suspicion, which is not reported."""
 
     @property
     def is_doubt(self) -> bool:
@@ -204,11 +217,12 @@ class _Counter:
         self.missed = False
         """Whether the newest trusted value is older than the reading before this one."""
 
-    def limit(self, at_s: Instant, times: float = JUMP) -> float:
-        """By how much it can have grown until a time, by what it has done before."""
+    def limit(self, at_s: Instant, times: float = JUMP, since_s: Instant | None = None) -> float:
+        """By how much it can have grown until a time, since it last did or another time, by what it has done before."""
         if self.learned < LEARNED_AFTER:
             return math.inf
-        return times * self.scale * self.per_s * max(1.0, at_s - self.changed_s) + SLACK
+        elapsed_s = at_s - (self.changed_s if since_s is None else since_s)
+        return times * self.scale * self.per_s * max(1.0, elapsed_s) + SLACK
 
     def is_usual(self, value: float, at_s: Instant) -> bool:
         """Whether a value continues a regular course no faster than ever; then it is trusted. Most values are."""
@@ -284,8 +298,16 @@ class _OperatorGate:
         """The least that arrived and done records have differed by: with it, nothing waited."""
         self._is_estimated = True
         """Whether the reading before this one extrapolated what had arrived."""
+        self._is_rate_unlike = False
+        """Whether the rate of arrivals and their counter disagreed at the reading before this one."""
         self._raw: Sample | None = None
         self._moved_s = -math.inf
+        self._longest_still_s = 0.0
+        """The longest time between two readings in which something had moved."""
+        self._recent: deque[int] = deque(maxlen=REMEMBERED)
+        """Hashes of the counters of earlier readings."""
+        self._waited = 0.0
+        """How many records can have waited when ``done`` had its newest trusted value."""
         self._readings = 0
         """Readings in which something had moved."""
         self._done_with_batches: float | None = None
@@ -327,13 +349,9 @@ class _OperatorGate:
             return None
         if before is not None and at_s < before.at_s:
             return None  # It was overtaken on its way: the window has a newer reading.
-        if before is None or sample.done != before.done or _moving(sample) != _moving(before):
-            self._moved_s = at_s
-            self._readings += 1
-        elif at_s - self._moved_s >= FROZEN_AFTER_S and self._has_to_move(sample):
-            why = f"nothing has moved for {format_duration(at_s - self._moved_s)} although time passes"
-            self._refuse(refused, "at_s", Refusal.FROZEN, why)
-            self._raw = sample
+        self._raw = sample
+        has_moved = before is None or sample.done != before.done or _moving(sample) != _moving(before)
+        if self._is_old(sample, refused) if has_moved else self._is_frozen(sample, refused):
             return None
         changes: dict[str, Any] = {}
         if not _has_possible_gauges(sample):
@@ -341,17 +359,42 @@ class _OperatorGate:
         self._check_counters(sample, changes, refused)
         if sample.batches:
             self._check_batches(sample, changes, refused)
-        self._raw = sample
         self.passed_sample = replace(sample, **changes) if changes else sample
         self._is_estimated = sample.age_s > AHEAD_S
         if sample.backlog is not None and "backlog" not in changes:
             self._backlog = sample.backlog
         return self.passed_sample
 
-    def _has_to_move(self, sample: Sample) -> bool:
-        """Whether a reading cannot be equal to the one before it: records wait, or ready instances offer seconds."""
-        if sample.backlog or sample.running_s is not None:
+    def _is_frozen(self, sample: Sample, refused: list[_Finding]) -> bool:
+        """Whether a reading that equals the one before it has to be withheld; that is reported only where it lasts."""
+        still_s = sample.at_s - self._moved_s
+        if still_s < min(FROZEN_AFTER_S, self._longest_still_s):
+            return False
+        if self._always_moves(sample) or (
+            still_s >= FROZEN_AFTER_S and (sample.backlog or sample.running_s is not None)
+        ):
+            why = f"nothing has moved for {format_duration(still_s)} although time passes"
+            self._refuse(refused, "at_s", Refusal.FROZEN, why if still_s >= FROZEN_AFTER_S else "")
             return True
+        return False
+
+    def _is_old(self, sample: Sample, refused: list[_Finding]) -> bool:
+        """Whether a reading is an earlier one, dated now: its counters fell, but not to what a restart would leave."""
+        counters, done, before = hash(_counters_of(sample)), sample.done, self._done.value
+        if done is not None and before is not None and self._done.limit(sample.at_s, 2.0) < done < before:
+            if counters in self._recent:
+                self._refuse(refused, "at_s", Refusal.OLD, "the counters are those of an earlier reading")
+                return True
+        else:
+            self._recent.append(counters)
+        if self._readings:
+            self._longest_still_s = max(self._longest_still_s, sample.at_s - self._moved_s)
+        self._moved_s = sample.at_s
+        self._readings += 1
+        return False
+
+    def _always_moves(self, sample: Sample) -> bool:
+        """Whether a reading cannot be equal to the one before it, because ready instances offer seconds."""
         # Between batches nothing is counted, so only where there are none does an idle job's time still pass.
         is_continuous = sample.batch_ended_s is None and self._available.learned >= USUALLY * self._readings
         return is_continuous and self._readings > AGREEING and self.instances is not None and self.instances.ready > 0
@@ -376,7 +419,7 @@ class _OperatorGate:
     # ------------------------------------------------------------------------------------------------------ counters
 
     def _check_counters(self, sample: Sample, changes: dict[str, Any], refused: list[_Finding]) -> None:
-        at_s = sample.at_s
+        at_s, before_s = sample.at_s, self._arrived.at_s
         for counter, value in zip(self._counters, _counters_of(sample), strict=True):
             if value is None:
                 counter.grown = 0.0
@@ -396,6 +439,8 @@ class _OperatorGate:
         if self._available.grown and self.instances is not None:
             self._available.scale = max(1, self.instances.ready, self.instances.planned)
         self._check_backlog(sample, changes, refused)
+        if sample.input_rate_per_s is not None and sample.batch_ended_s is None:
+            self._check_rate(sample.input_rate_per_s, sample, before_s, changes, refused)
 
     def _trusted(self, counter: _Counter, value: float, sample: Sample, refused: list[_Finding]) -> float | None:
         """Return the value that counts, as the engine counts; ``None`` where it must not count yet."""
@@ -408,9 +453,13 @@ class _OperatorGate:
         least, limit = self._least(counter, sample), self._limit(counter, sample)
         if least <= value - before <= limit:
             return value
+        if counter is self._done and counter.candidate is None:
+            self._waited = self._waiting()
         if -NOISE * max(1.0, before) <= value - before < 0:
             return before
         change = f"{name} went from {plain(before)} to {plain(value)}"
+        if counter.candidate is not None:
+            limit = self._limit(counter, sample, counter.candidate[1])
         if counter.confirms(value, sample.at_s, least, limit):
             self._least_gap = math.inf
             self._refuse(refused, name, Refusal.REBASED, f"{change} and continues there: it was reset")
@@ -430,26 +479,36 @@ class _OperatorGate:
         waited = max(self._backlog, self._gap() - self._least_gap)
         return max(0.0, (grown - waited) / 2 - SLACK)
 
-    def _limit(self, counter: _Counter, sample: Sample) -> float:
-        """By how much a counter can have grown since its newest trusted value."""
+    def _limit(self, counter: _Counter, sample: Sample, since_s: Instant | None = None) -> float:
+        """By how much a counter can have grown since its newest trusted value, or a quarantined one read ``since_s``.
+
+        What is possible since the quarantined value must not grow with the time in quarantine: otherwise any course
+        would be confirmed in the end.
+        """
         at_s = sample.at_s
         if counter is self._available:
-            return counter.limit(at_s, SLOTS_JUMP)
+            return counter.limit(at_s, SLOTS_JUMP, since_s)
         if counter is self._busy:
             offered = self._available
             if offered.learned < LEARNED_AFTER:
                 return math.inf
-            return SLOTS_JUMP * offered.per_s * offered.scale * max(1.0, at_s - counter.changed_s) + SLACK
+            elapsed_s = at_s - (counter.changed_s if since_s is None else since_s)
+            return SLOTS_JUMP * offered.per_s * offered.scale * max(1.0, elapsed_s) + SLACK
         if counter is self._arrived:
+            limit = counter.limit(at_s, since_s=since_s)
             if sample.backlog is None or sample.done is None or self._backlog is None or self._done.value is None:
-                return counter.limit(at_s)
+                return limit
             # What has arrived waits or is done: a burst of any size is believed where these agree.
             explained = max(0.0, sample.backlog - self._backlog) + max(0.0, sample.done - self._done.value)
-            return max(counter.limit(at_s), 2 * explained + SLACK)
+            return max(limit, 2 * explained + SLACK)
         if counter.name in ("done", "late") and self._backlog is not None and self._arrived.at_s == at_s:
-            waited = max(self._backlog, self._gap() - self._least_gap)
+            waited = self._waiting() if since_s is None else max(self._backlog, self._waited)
             return 2 * (self._arrived.grown + waited) + SLACK
-        return counter.limit(at_s)
+        return counter.limit(at_s, since_s=since_s)
+
+    def _waiting(self) -> float:
+        """How many records can have waited at the reading before this one."""
+        return max(self._backlog or 0.0, self._gap() - self._least_gap)
 
     def _gap(self) -> float:
         """By how much arrived and done records differ, as the engine counts them."""
@@ -465,6 +524,23 @@ class _OperatorGate:
         elapsed_s = sample.at_s - counter.at_s
         if rate is not None and getattr(sample, rate) is None and elapsed_s > 0:
             changes[rate] = float((value - (counter.value or 0.0)) / elapsed_s)
+
+    def _check_rate(
+        self, rate_per_s: float, sample: Sample, before_s: Instant, changes: dict[str, Any], refused: list[_Finding]
+    ) -> None:
+        """Hold a rate against what was counted; one that contradicts it twice in a row has another meaning."""
+        elapsed_s = sample.at_s - before_s
+        if self._arrived.at_s != sample.at_s or not 0 < elapsed_s < math.inf or "input_rate_per_s" in changes:
+            return
+        records, counted = rate_per_s * elapsed_s, self._arrived.grown
+        was_unlike = self._is_rate_unlike
+        self._is_rate_unlike = not counted / RATE_OFF - SLACK <= records <= RATE_OFF * counted + SLACK
+        if self._is_rate_unlike and not was_unlike:
+            changes["input_rate_per_s"] = None
+            why = (
+                f"{plain(rate_per_s)} records/s do not agree with {plain(counted)} that arrived in {plain(elapsed_s)} s"
+            )
+            self._refuse(refused, "input_rate_per_s", Refusal.INCONSISTENT, why)
 
     def _check_backlog(self, sample: Sample, changes: dict[str, Any], refused: list[_Finding]) -> None:
         """Hold the backlog against what arrived and what was done, and note the least of their differences."""

@@ -336,8 +336,12 @@ class Window:
         return self._short_since_s.get(operator)
 
     def doubted_s(self, operator: str) -> Instant | None:
-        """When a reading of an operator was last refused in part (``reading_gate.py``); ``None`` if never."""
+        """When a reading was last suspect or refused in part (``reading_gate.py``); ``None`` if never."""
         return self._doubted_s.get(operator)
+
+    def is_doubted(self, operator: str) -> bool:
+        """Whether the newest reading of an operator is suspect or was refused in part."""
+        return bool(self._observations) and self._doubted_s.get(operator) == self._observations[-1].at_s
 
     def last_change(self, operator: str) -> SizeChange | None:
         """The newest change of size in either direction."""

@@ -89,6 +89,8 @@ class QLearningSettings(Settings):
         return self
 
 
+POSTPONED_S = 30.0
+"""How long a decision waits for a reading that is not doubted."""
 MOST_BUCKETS = 10_000
 """More states are never all visited, and their table does not fit into memory."""
 
@@ -110,6 +112,8 @@ class QLearning(OperatorPolicy[QLearningSettings]):
     A state is the bucket of the mean latency over the history window, and whether the load rises against the window
     before. Latency is the document's: scheduling delay plus processing time, without the wait for the trigger. The
     action that is learned from is the one that was carried out: a scale-out that a guard stopped was none.
+    After a reading that is suspect or was refused in part it waits for the next; if that lasts, it decides without a
+    trial, and nothing is learned.
     How many instances an action adds or removes is the strategy's business (``--guard strategy=…``), as are the
     bounds: ``minExecutors``, ``maxExecutors`` and ``seed`` of the document's Table 4.4 are the objective's and the
     run's, ``executorGranularity`` and ``executorStrategy`` are ``granularity`` and ``strategy`` of the guards.
@@ -162,12 +166,22 @@ class QLearning(OperatorPolicy[QLearningSettings]):
             every = format_duration(self.settings.decision_interval_s)
             reason = f"decides every {every}, next in {format_duration(next_s - now)}"
             return hold(instances, "between-decisions", reason)
+        doubted_s = window.doubted_s(operator)
+        is_doubted = window.is_doubted(operator)
+        if is_doubted and now - next_s < POSTPONED_S:
+            return hold(
+                instances, "doubted", "the newest reading is suspect or was refused in part: waiting for the next"
+            )
         seen = self._see(now, window, operator, sample)
         if seen is None:
             agent.last = None
             return hold(instances, "no-data", "the latency of the job is not known: holding")
-        agent.checked_s = now
-        return self._act(now, window, operator, instances, agent, seen)
+        # A decision that a doubt postponed does not postpone those that follow.
+        is_postponed = doubted_s is not None and doubted_s >= next_s
+        agent.checked_s = now - (now - next_s) % self.settings.decision_interval_s if is_postponed else now
+        if is_doubted:
+            agent.last = None
+        return self._act(now, window, operator, instances, agent, seen, is_doubted=is_doubted)
 
     def _agent(self, operator: str) -> QAgent:
         if operator not in self._agents:
@@ -195,7 +209,15 @@ class QLearning(OperatorPolicy[QLearningSettings]):
         return ObservedState(state, region, latency_s, rate_per_s if newest.input_rate_per_s is not None else None)
 
     def _act(
-        self, now: Instant, window: Window, operator: str, instances: Instances, agent: QAgent, seen: ObservedState
+        self,
+        now: Instant,
+        window: Window,
+        operator: str,
+        instances: Instances,
+        agent: QAgent,
+        seen: ObservedState,
+        *,
+        is_doubted: bool,
     ) -> Target:
         last = self._last(now, agent)
         done = None if last is None else _carried_out(window, operator, last)
@@ -205,7 +227,9 @@ class QLearning(OperatorPolicy[QLearningSettings]):
         monotone = feasible_actions(done, None if last is None else last.latency_s, seen.latency_s)
         barred = {action: "by what the last action brought" for action in Action if action not in monotone} | barred
         feasible = tuple(action for action in Action if action not in barred)
-        action, explored = self._choose(operator, values, feasible)
+        action, explored = best_action(values, feasible), False
+        if not is_doubted:
+            action, explored = self._choose(operator, values, feasible)
         numbers = self._numbers(operator, seen, values, action)
         if last is not None and done is not None:
             numbers |= {
@@ -214,7 +238,7 @@ class QLearning(OperatorPolicy[QLearningSettings]):
                     operator, last, done, seen, chosen_value=values[action], best_value=best_value
                 ),
             }
-        agent.last = Experience(now, seen.state, seen.latency_s, action)
+        agent.last = None if is_doubted else Experience(now, seen.state, seen.latency_s, action)
         reason = _reason(seen, values, action, barred, explored=explored)
         code = "exploring" if explored else ("scale-out", "no-action", "scale-in")[action]
         return Target(instances.planned + action.direction, code, reason, numbers)
