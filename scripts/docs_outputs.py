@@ -1,7 +1,8 @@
 """Blocks of the documentation that are made by running something: outputs of commands, metrics, scenarios.
 
-``<!-- output: COMMANDS -->`` asks for what the last of some commands prints, which are run one after the other in an
-empty folder; ``;`` stands between them, and ``headgate`` before each is left out. They must print the same each time.
+``<!-- output: COMMANDS -->`` asks for what the last of some commands prints, which are run one after the other in a
+folder with nothing but the examples; ``;`` stands between them, and ``headgate`` before each is left out. They must
+print the same each time.
 ``<!-- metrics -->`` is the table of metrics, ``<!-- exposition -->`` that of Prometheus' names, and
 ``<!-- scenarios: START -->`` that of the scenarios whose names begin so.
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 
 COLUMNS = 110
 """As wide as a page shows without a bar to scroll."""
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 OUTPUT = re.compile(r"<!-- output: (?P<commands>[^>]+) -->\n(?:.*?<!-- /output -->\n)?", re.DOTALL)
 METRICS = re.compile(r"<!-- metrics -->\n(?:.*?<!-- /metrics -->\n)?", re.DOTALL)
 EXPOSITION = re.compile(r"<!-- exposition -->\n(?:.*?<!-- /exposition -->\n)?", re.DOTALL)
@@ -43,6 +45,7 @@ def printed(commands: str) -> str:
 
     here, output = Path.cwd(), ""
     with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "examples").symlink_to(EXAMPLES)
         os.chdir(folder)
         try:
             for command in commands.split(";"):

@@ -18,6 +18,7 @@ NOBODY = "127.0.0.1:1"
 SERVICE = ("--service", f"http://{NOBODY}", "--token-file", "token")
 USUAL: dict[str, tuple[str, ...]] = {
     "agent": (f"http://{NOBODY}", *SERVICE, "--job", "orders", "--operator", "orders", "--instances", "9", "1"),
+    "assess": ("counts.csv",),
     "app run": ("grep", "--workload", "constant:1", "--seconds", "5s", "--bootstrap", NOBODY),
     "completion": ("bash",),
     "demo": ("--seconds", "40s"),
@@ -91,6 +92,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rules = next(block for block in blocks() if block.name == "docs/guides/rules.md yaml 1")
     (made / "rules.yaml").write_text(rules.text)
     (made / "token").write_text("hg_token")
+    (made / "counts.csv").write_text("timestamp,count\n0,5\n60,9\n")
     (made / "pipeline.yaml").write_bytes((ROOT / "examples/pipeline-chain.yaml").read_bytes())
     (made / "pipeline_chain.py").write_bytes((ROOT / "examples/pipeline_chain.py").read_bytes())
     assert headgate("lab", "new", str(made / "experiment.yaml")).exit_code == 0

@@ -27,6 +27,8 @@ FILES: tuple[tuple[str, ...], ...] = (
     ("explain", "none.db", "--json"),
     ("report", "none.db", "--html"),
     ("replay", "none.db", "--report"),
+    ("assess", "none", "--json"),
+    ("assess", "none", "--report"),
     ("lab", "new"),
     ("lab", "run", "fleet-small", "--json"),
     ("lab", "run", "fleet-small", "--report"),

@@ -34,6 +34,7 @@ from headgate import __version__
 from headgate.cli import options
 from headgate.cli.agent import agent
 from headgate.cli.application import application
+from headgate.cli.assess import assess
 from headgate.cli.autoscale_flink import autoscale_flink
 from headgate.cli.cluster import cluster
 from headgate.cli.common import answer, with_json_target
@@ -377,6 +378,7 @@ _add(UNDERSTAND, rules, "rules")
 _add(UNDERSTAND, doctor)
 _add(WHAT_IF, simulate)
 _add(WHAT_IF, replay)
+_add(WHAT_IF, assess)
 _add(WHAT_IF, lab, "lab")
 _add(WHAT_IF, mst)
 _add(SERVICE, serve)

@@ -187,7 +187,7 @@ def _print(found: JournalReplay, about: dict[str, Any], report: Path | None) -> 
     text = f" for {format_duration(about['seconds'])}, objective {about['objective']}"
     console.print(Text.assemble((f"run {about['run']}, {about['policy']}", "bold cyan"), text))
     for title, rows in (
-        ("Found out about the job", found_rows(found)),
+        ("Found out about the job", found_rows(found.found)),
         ("Measured, and simulated with the recorded sizes", check_rows(found)),
         ("What each policy comes to under the recorded load", outcome_rows(found)),
     ):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
 from headgate.core.objective import Objective
 from headgate.core.types import JSON
 from headgate.core.units import plain
-from headgate.lab.journal_replay import CHECKED, JournalReplay
+from headgate.lab.journal_replay import CHECKED, JobEstimate, JournalReplay
 from headgate.render.figures import figure
 from headgate.render.page import html_table, write_page
 from headgate.render.report import UNKNOWN
@@ -24,7 +24,7 @@ _WORDS = {
 }
 
 
-def found_rows(replay: JournalReplay) -> list[dict[str, str]]:
+def found_rows(estimates: Sequence[JobEstimate]) -> list[dict[str, str]]:
     """Return the estimated properties of the job, with their 90 % bootstrap intervals."""
     return [
         {
@@ -35,7 +35,7 @@ def found_rows(replay: JournalReplay) -> list[dict[str, str]]:
             else f"{plain(found.low)} to {plain(found.high)}",
             "from": found.seen,
         }
-        for found in replay.found
+        for found in estimates
     ]
 
 
@@ -100,7 +100,7 @@ def write_replay_report(path: Path, replay: JournalReplay, about: Mapping[str, J
         figures.append(figure(run.observations, story_of(run.decisions, run.observations), objective, "job"))
         headings.append(f"Simulated: {name}")
     sections = [
-        "<h2>Found out about the job</h2>" + html_table(found_rows(replay)),
+        "<h2>Found out about the job</h2>" + html_table(found_rows(replay.found)),
         "<h2>Measured, and simulated with the recorded sizes</h2>" + html_table(check_rows(replay)),
         "<h2>What each policy comes to under the recorded load</h2>" + html_table(outcome_rows(replay)),
         *(
