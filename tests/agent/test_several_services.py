@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from headgate.agent.agent import HttpController
-from headgate.client.client import service_urls
 from headgate.core.errors import ControllerAwayError, InputError, NotLeadingError
+from headgate.engines.agents.wire import service_urls
 from headgate.local.machine import LOOPBACK, free_ports
 from tests.service.several import REPORT, SECRET, Services
 

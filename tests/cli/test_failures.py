@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from headgate import __version__
 from headgate.cli.app import app, flowing
 from headgate.cli.common import make_console
-from headgate.cli.run_view import print_undecided
+from headgate.cli.explain import print_undecided
 from headgate.runtime.summary import Undecided
 from tests.cli.commands import REACTIVE, SIMULATE, headgate, refused
 from tests.cli.test_nasty_values import COMMANDS

@@ -23,7 +23,7 @@ from typing import Generic, Protocol, TypeVar
 from urllib.parse import quote
 
 from headgate.agent.fallback import Fallback
-from headgate.client.client import Turn, service_urls, trusting
+from headgate.client.client import trusting
 from headgate.core.contracts import Engine, ReportsEvents, Subscribable
 from headgate.core.errors import (
     ControllerAwayError,
@@ -39,7 +39,16 @@ from headgate.core.errors import (
 from headgate.core.extras import needing
 from headgate.core.topology import Topology
 from headgate.core.types import Answer, Batch, Decision, Event, Instant, Observation, Outcome, Receipt, Startup, Verdict
-from headgate.engines.agents.wire import LEADER_HEADER, NOT_LEADING, Reply, Report, reply_from_text, report_to_text
+from headgate.engines.agents.wire import (
+    LEADER_HEADER,
+    NOT_LEADING,
+    Reply,
+    Report,
+    Turn,
+    reply_from_text,
+    report_to_text,
+    service_urls,
+)
 
 MOST_WAITING = 500
 """The most that are retained while the controller is away; the oldest are dropped first."""

@@ -328,7 +328,7 @@ def _write_report(result: RunResult, fixed: FixedSizes) -> Path:
 
 
 def _print(result: RunResult, fixed: FixedSizes, report: Path, console: Console) -> None:
-    from headgate.cli.run_view import print_run
+    from headgate.cli.explain import print_run
 
     record, folder = result.record, result.plan.folder
     if record.observations:

@@ -108,7 +108,7 @@ def _notes(result: DemoResult) -> list[str]:
 
 
 def _print(result: DemoResult, report: Path, console: Console) -> None:
-    from headgate.cli.run_view import comparison_table, print_run
+    from headgate.cli.explain import comparison_table, print_run
 
     record = result.record
     console.print()

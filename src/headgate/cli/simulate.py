@@ -244,7 +244,7 @@ def _print(
     journal: Path | None,
     notes: list[str],
 ) -> None:
-    from headgate.cli.run_view import print_run
+    from headgate.cli.explain import print_run
     from headgate.journal.findings import story_in_words
 
     console = make_console()

@@ -7,12 +7,14 @@ state, no command, so that a message that is lost costs nothing.
 Clocks may differ: times travel as ages at the time of sending (``at_age_s`` for ``at_s``), and become times on the
 receiver's clock. Unknown fields are ignored; required ones must be there. Numbers are finite: a sender leaves out what
 it does not know, and a message with any other number is refused.
+
+Of several services one leads; an agent or a client asks each in turn until it has found that one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -220,3 +222,45 @@ def timed(value: JSON, now: Instant) -> JSON:
     if isinstance(value, list | tuple):
         return [timed(item, now) for item in value]
     return value
+
+
+def service_urls(service: str | Sequence[str]) -> tuple[str, ...]:
+    """The addresses, from a sequence or from one text with commas.
+
+    >>> service_urls("http://one:8420/, http://two:8420")
+    ('http://one:8420', 'http://two:8420')
+    """
+    given = service.split(",") if isinstance(service, str) else service
+    urls = tuple(dict.fromkeys(url.strip().rstrip("/") for url in given if url.strip()))
+    if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
+        raise InputError(f"service {service!r} is not usable; an address such as http://127.0.0.1:8420 is needed.")
+    return urls
+
+
+class Turn:
+    """Each address once, beginning with the first; ``leads`` has one come next.
+
+    >>> turn = Turn(("http://one", "http://two", "http://three"))
+    >>> [next(turn), turn.leads("http://three"), next(turn), next(turn)]
+    ['http://one', None, 'http://three', 'http://two']
+    """
+
+    def __init__(self, urls: Sequence[str], first: str = "") -> None:
+        self._left = [first, *(url for url in urls if url != first)] if first else list(urls)
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        if not self._left:
+            raise StopIteration
+        return self._left.pop(0)
+
+    def leads(self, url: str) -> None:
+        """A service names this one as the leader; an address that was not configured is not contacted.
+
+        A token would go there.
+        """
+        if url in self._left:
+            self._left.remove(url)
+            self._left.insert(0, url)

@@ -16,7 +16,7 @@ from headgate.service.jobs import ServedJob
 from headgate.service.pages.forms import change_of
 from headgate.service.pages.rendering import Renderer
 from headgate.service.pages.sign_in import form_fields
-from headgate.service.pages.views.details import change_text
+from headgate.service.pages.views.overview import change_text
 from headgate.service.service import Service
 from headgate.service.store.changes import ChangeKind
 from headgate.service.store.tokens import Scope

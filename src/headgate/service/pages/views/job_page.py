@@ -30,28 +30,26 @@ from headgate.runtime.loop import Mode
 from headgate.service.jobs import ServedJob
 from headgate.service.pages.plots import Node, Panel, TimeAxis, end_to_end, graph, panels, times
 from headgate.service.pages.rendering import UNKNOWN, Link, Tile, clock, count, iso, latency, rate, sizes
-from headgate.service.pages.views.details import (
+from headgate.service.pages.views.overview import (
     Badge,
     ChangeRow,
     PredictionRow,
     RuleRow,
     ShadowRow,
+    badges_of,
+    budget_left,
+    budget_meter,
     change_rows,
+    cost_of,
+    cost_span,
+    job_latency,
+    job_load,
     now_facts,
     objective_of,
     operator_states,
     prediction_rows,
     rule_rows,
     shadow_rows,
-)
-from headgate.service.pages.views.overview import (
-    badges_of,
-    budget_left,
-    budget_meter,
-    cost_of,
-    cost_span,
-    job_latency,
-    job_load,
     total,
     worst_budget,
 )
