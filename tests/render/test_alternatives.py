@@ -12,7 +12,7 @@ from headgate.core.errors import InputError
 from headgate.core.types import Decision, GuardNote, PricedSize, Verdict
 from headgate.journal import codec
 from headgate.journal.writer import SqliteJournal
-from headgate.render.alternatives import why_not
+from headgate.render.explanation import why_not
 from tests.cli.commands import headgate as command
 from tests.journal.entries import RUN, observation
 

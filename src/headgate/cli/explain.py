@@ -345,7 +345,7 @@ def _print_why_not(explanation: Explanation, console: Console) -> None:
     """Print why a size was not chosen, and what was expected of the sizes that were compared."""
     from rich.table import Table
 
-    from headgate.render.alternatives import HEADINGS, ladder_cells
+    from headgate.render.story import HEADINGS, ladder_cells
 
     for found in explanation.why_not:
         since = f"+{format_elapsed(found.at_s - explanation.picked.run.started_s)}"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import Objective, parse_objective
-from headgate.core.types import JSON, Decision, Instant, Observation, Role, Run, Sample
-from headgate.core.units import format_elapsed, plain
+from headgate.core.types import JSON, Decision, Instant, Observation, PricedSize, Role, Run, Sample, Verdict
+from headgate.core.units import format_elapsed, instances_in_words, plain
 from headgate.core.window import StartupSummary, startup_in_words, startup_summaries
 from headgate.journal import codec
 from headgate.journal.contract import budget_key, startup_key
@@ -22,7 +22,6 @@ from headgate.journal.findings import (
     shadow_stories,
     standing_in_words,
 )
-from headgate.render.alternatives import WhyNot
 from headgate.render.story import (
     Item,
     Row,
@@ -30,6 +29,7 @@ from headgate.render.story import (
     coverage_in_words,
     item_to_dict,
     latest,
+    percent,
     row_of,
     story_of,
     unaffordable,
@@ -361,3 +361,71 @@ def _known_values(sample: Sample) -> Iterator[str]:
     ):
         if value is not None:
             yield f"{name}{plain(value)}{unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """Why an operator did not get a size in a decision."""
+
+    at_s: Instant
+    size: int
+    verdict: Verdict
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words."""
+        return why_not(self.verdict, self.size)
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "at_s": self.at_s,
+            "operator": self.verdict.operator,
+            "size": self.size,
+            "target": self.verdict.target,
+            "answer": self.sentence,
+            "alternatives": [size._asdict() for size in self.verdict.alternatives],
+        }
+
+
+def why_not(verdict: Verdict, size: int) -> str:
+    """Return why a decision is not ``size``, by what the policy expected of the sizes that it compared."""
+    subject = instances_in_words(size)
+    if size == verdict.target:
+        return f"{subject}: that is what was decided; {verdict.reason}."
+    if size == verdict.proposed:
+        notes = "; ".join(f"{note.guard}: {note.why}" for note in verdict.notes if note.before != note.after)
+        return f"{subject}: that was proposed, and guards made it {verdict.target}; {notes}."
+    if not verdict.alternatives:
+        return f"{subject}: this decision compared no sizes; its reason for {verdict.target} is: {verdict.reason}."
+    priced = {found.instances: found for found in verdict.alternatives}
+    if size not in priced:
+        return f"{subject}: not simulated; {_why_not_compared(verdict, size)}."
+    expected, chosen = f"{subject} would cost {_costs(priced[size])}", priced.get(verdict.proposed)
+    if chosen is None:
+        return f"{expected}. {verdict.proposed} was not among the sizes compared; its reason is: {verdict.reason}."
+    against = f"{verdict.proposed} cost {_costs(chosen)}"
+    difference_s = priced[size].cost_s - chosen.cost_s
+    if difference_s > 0:
+        return f"{expected}. {against}: {plain(difference_s)} less."
+    return f"{expected}. {against}, not less; {verdict.proposed} has another reason: {verdict.reason}."
+
+
+def _why_not_compared(verdict: Verdict, size: int) -> str:
+    compared = [found.instances for found in verdict.alternatives]
+    if size > compared[-1]:
+        return (
+            f"more than {compared[-1]} are not allowed, not useful, or cost more than the cheapest size by their "
+            "instances alone"
+        )
+    if size < compared[0]:
+        return f"fewer than {compared[0]} are not allowed, or would not work off what is late already"
+    lower, upper = max(other for other in compared if other < size), min(other for other in compared if other > size)
+    near = [found for found in verdict.alternatives if found.instances in (lower, upper)]
+    return "of the sizes next to it, " + " and ".join(f"{found.instances} would cost {_costs(found)}" for found in near)
+
+
+def _costs(size: PricedSize) -> str:
+    return (
+        f"{plain(size.instance_s)} instance-seconds and {plain(size.late_s)} for late records "
+        f"({percent(size.late_share)} of them late, {percent(size.break_chance)} chance to miss the objective)"
+    )

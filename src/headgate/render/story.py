@@ -34,7 +34,6 @@ from headgate.core.types import (
 from headgate.core.units import format_duration, plain
 from headgate.journal import codec
 from headgate.journal.contract import CLOCKS_AGREE_S
-from headgate.render.alternatives import ladder_in_words
 
 PREFIX = "expected_"
 AFTER = "expected_after_s"
@@ -509,6 +508,46 @@ def _row_of_verdict(item: Resize | Hold | Advice) -> Row:
 def acting_notes(verdict: Verdict) -> list[GuardNote]:
     """Return the notes of the guards that changed the target or gave a reason."""
     return [note for note in verdict.notes if note.before != note.after or note.why]
+
+
+HEADINGS = ("instances", "their cost", "late records", "together", "late", "chance to break")
+"""Of ``ladder_cells``: costs are in instance-seconds, the last two in percent."""
+
+
+def ladder_cells(verdict: Verdict) -> list[tuple[str, ...]]:
+    """Return a row for each size that was compared; the proposed one is marked.
+
+    >>> sizes = (PricedSize(2, 60.0, 90.5, 0.25, 0.07), PricedSize(3, 90.0, 0.0, 0.0, 0.05))
+    >>> ladder_cells(Verdict("job", 3, 3, 3, "steady", "right", alternatives=sizes))
+    [('2', '60', '90.5', '150.5', '25%', '7%'), ('▸ 3', '90', '0', '90', '0%', '5%')]
+    """
+    return [
+        (
+            f"▸ {size.instances}" if size.instances == verdict.proposed else str(size.instances),
+            f"{size.instance_s:g}",
+            f"{size.late_s:g}",
+            f"{round(size.cost_s, 1):g}",
+            percent(size.late_share),
+            percent(size.break_chance),
+        )
+        for size in verdict.alternatives
+    ]
+
+
+def percent(share: float) -> str:
+    """Return a share to three digits."""
+    return f"{100 * share:.3g}%"
+
+
+def ladder_in_words(verdict: Verdict) -> str:
+    """Return the sizes that were compared in one line.
+
+    >>> sizes = (PricedSize(2, 60.0, 90.5, 0.25, 0.07), PricedSize(3, 90.0, 0.0, 0.0, 0.05))
+    >>> ladder_in_words(Verdict("job", 3, 3, 3, "steady", "right", alternatives=sizes))
+    '2: 60 + 90.5, 25% late · ▸ 3: 90 + 0, 0% late'
+    """
+    cells = ladder_cells(verdict)
+    return " · ".join(f"{name}: {instances} + {late}, {share} late" for name, instances, late, _, share, _ in cells)
 
 
 def note_in_words(note: GuardNote) -> str:

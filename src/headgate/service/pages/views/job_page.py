@@ -23,8 +23,7 @@ from headgate.core.units import format_duration
 from headgate.journal.contract import ReadableJournal
 from headgate.journal.findings import Standing, burn_in_words, left_in_words
 from headgate.lab.what_if import fixed_sizes_of
-from headgate.render.alternatives import HEADINGS, ladder_cells
-from headgate.render.story import Hold, Item, Row, row_of, story_of
+from headgate.render.story import HEADINGS, Hold, Item, Row, ladder_cells, row_of, story_of
 from headgate.render.verdict import FixedSizes, RunVerdict, find_limit, verdict_on
 from headgate.runtime.loop import Mode
 from headgate.service.jobs import ServedJob
