@@ -139,6 +139,9 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         at_most_s = window_s(model.downtime.usual_s)
         stays_late = model.stays_late(sample, instances, self._bound_s(operator, sample), at_most_s)
         model.observe(sample, window.batches(operator, since_s), instances)
+        if model.downtime.is_awaited(now):
+            why = "nothing was done since the size changed, and it is not known yet whether that stops the job: holding"
+            return hold(instances, "changing", why, {"latency_s": sample.worst_latency_s})
         if not model.batch_time.is_known or not len(model.load.recent(1)):
             return self._cautious(model, operator, instances, sample)
         ahead = look_ahead(model, window, operator, instances, sample, self._bound_s(operator, sample))

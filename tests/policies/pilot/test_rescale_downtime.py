@@ -100,6 +100,32 @@ def test_a_batch_that_only_warms_up_is_no_standstill_and_teaches_nothing() -> No
     assert downtime.to_json() == []
 
 
+@pytest.mark.parametrize(
+    ("stalls_s", "learned"), [(0, [0.0]), (5, []), (30, [30.0])], ids=["none", "as long as a reading", "half a minute"]
+)
+def test_a_long_standstill_of_a_young_job_shows_in_the_progress_of_its_batch(
+    stalls_s: int, learned: list[float]
+) -> None:
+    downtime, before, awaited = RescaleDowntime(), None, []
+    for at_s in range(0, 121, 5):
+        ready = 1 if at_s < 30 else 2
+        arrived, done = 100.0 * at_s, 50.0 * (at_s if at_s <= 25 else max(25, at_s - stalls_s))
+        sample = Sample(
+            "job", at_s, arrived=arrived, done=0.0, backlog=arrived - done, batch_ended_s=1.0, running_s=at_s - 20.0
+        )
+        downtime.observe_size(at_s, Instances(ready, ready, ready))
+        if at_s == 75:
+            worked_s = downtime.downtime_in_batch_s(Batch(20, 75, 2500, 10, None, 2.0, 2, warming=stalls_s > 0), None)
+            assert worked_s == (stalls_s if stalls_s > 5 else 0)
+        if at_s == 100:
+            downtime.downtime_in_batch_s(Batch(75, 100, 2500, 70, None, 2.0, 2), None)
+        downtime.conclude(before, sample)
+        awaited += [at_s] * downtime.is_awaited(at_s)
+        before = sample
+    assert downtime.to_json() == learned
+    assert awaited == list(range(30, 26 + stalls_s, 5))
+
+
 def test_without_batches_it_shows_in_what_is_done() -> None:
     downtime = RescaleDowntime()
     before: Sample | None = None
@@ -308,3 +334,24 @@ def test_a_job_that_hardly_stands_still_is_sized_as_one_that_does_not() -> None:
     result = run(1.0, hours=1.0)
     assert changes(result) > 0
     assert not any(result.state["operators"]["job"]["standstill"])
+
+
+def test_a_standstill_is_not_taken_for_a_lack_of_instances() -> None:
+    """Found by ``lab break``: it went 1 → 2 → 3 → 5 → 8 → 16 → 20 → 4 → 12, and 35 % of the records were late."""
+    swing = ((0, 1), (150, 1.6), (300, 1.8), (450, 1.6), (600, 1), (750, 0.43), (900, 0.2), (1050, 0.43), (1200, 1))
+    result = simulate(
+        "autopilot",
+        parse_workload("constant:75"),
+        objective=parse_objective("latency p95 < 10s").within(1, 20),
+        service_rate_per_s=50.0,
+        model=MicroBatch(
+            trigger_interval_s=2.0, overhead_s=0.25, cold_factor=2.5, rescale_pause_s=27.0, work_factor=swing
+        ),
+        start=1,
+        interval_s=5.0,
+        seconds=1200,
+    )
+    assert changes(result) <= 3
+    assert result.summary.late_records_pct is not None
+    assert result.summary.late_records_pct < 28
+    assert result.summary.mean_instances < 6

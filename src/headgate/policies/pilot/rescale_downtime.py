@@ -1,9 +1,9 @@
 """How long a job processes nothing while its size changes, learned from its own changes.
 
 A job that is restarted for a new size does nothing meanwhile, and arrivals wait. In a job with batches this shows as a
-next batch that starts long after it could have, or a running batch that takes far longer than instances warming up
-explain. In a job without batches it shows as readings between which nothing was done although records waited, unless
-the engine measures it.
+next batch that starts long after it could have, as a running batch that takes far longer than instances warming up
+explain, or as readings between which nothing was done, for much longer than usual. In a job without batches it shows as
+readings between which nothing was done although records waited, unless the engine measures it.
 
 >>> RescaleDowntime().usual_s
 0.0
@@ -18,10 +18,19 @@ from headgate.core.types import JSON, Batch, Instances, Instant, Sample
 
 CHANGES = 5
 """The median of this many changes is used: a failure may coincide with one of them."""
+LEAST_RECORDS = 0.5
+"""Fewer records more are no progress, but rounding."""
 LEAST_S = 2.0
 """Shorter gaps are planning time or chance, not downtime."""
 COLD, COLD_S = 4.0, 8.0
 """Up to this multiple of its expected time plus this many seconds, a batch may be slow only from warming up."""
+STALLED, STALLED_S = 2.0, 8.0
+"""Nothing done for longer than this multiple of the usual time between two signs of progress, and for so many seconds,
+is a standstill."""
+GAP_MEMORY = 0.99
+"""Weight of the usual time between two signs of progress, per reading."""
+AWAITED_S = 120.0
+"""For this long after a first change, its effect is awaited before the next one."""
 GIVEN_UP_S = 900.0
 """Observation of a change ends without a result if no whole batch followed within this time."""
 
@@ -46,6 +55,22 @@ class RescaleDowntime:
         self._longest_s = 0.0
         self._is_clear = True
         """Whether the downtime of the observed change can be distinguished from warming up."""
+        self._done: float | None = None
+        """Records done at the last reading with progress, tasks of running batches included."""
+        self._progress_s: Instant = 0.0
+        """Time of that reading."""
+        self._usual_gap_s = 0.0
+        """The usual longest time without progress while records wait."""
+        self._stalled_s = 0.0
+        """How long nothing was done after the observed change."""
+        self._is_stalled = False
+        """Whether nothing has been done since, up to the newest reading."""
+        self._changed_s: Instant = 0.0
+        """The first reading with another size."""
+        self._has_progressed = True
+        """Whether anything was done after that reading."""
+        self._is_measured = False
+        """Whether the standstill has ended with a batch that it had interrupted."""
 
     @property
     def usual_s(self) -> float:
@@ -56,6 +81,13 @@ class RescaleDowntime:
     def fewest(self) -> int | None:
         """The smallest size since before the observed change; ``None`` while none is observed."""
         return None if self._from_s is None else self._fewest
+
+    def is_awaited(self, now: Instant) -> bool:
+        """Whether a first change of size is in effect and nothing was done since.
+
+        Until it is known whether changes stop the job, another one could prolong the standstill.
+        """
+        return self._is_stalled and not self._downtimes_s and now - self._to_s <= AWAITED_S
 
     def remaining_s(self, now: Instant) -> float:
         """Return the expected rest of the downtime of the change that has just taken effect."""
@@ -70,6 +102,8 @@ class RescaleDowntime:
         if self._from_s is None:
             self._from_s, self._longest_s, self._is_clear = before_s, 0.0, True
             self._fewest = max(1, before.ready)
+            self._changed_s, self._stalled_s = at_s, 0.0
+            self._has_progressed = self._is_stalled = self._is_measured = False
         # Instances that join one after the other belong to one change.
         self._to_s, self._fewest = at_s, max(1, min(self._fewest, instances.ready))
 
@@ -81,6 +115,9 @@ class RescaleDowntime:
             return 0.0
         if before is not None and batch.started_s > self._from_s and not self._was_idle(before, batch):
             self._longest_s = max(self._longest_s, _before_s(before, batch))
+        if self._stalled_s >= max(STALLED_S, STALLED * self._usual_gap_s) and batch.started_s <= self._to_s:
+            self._longest_s, self._is_measured = max(self._longest_s, self._stalled_s), True
+            return min(self._stalled_s, batch.processing_time_s - LEAST_S)
         if not batch.warming:
             return 0.0
         if expected_s is None:
@@ -99,9 +136,10 @@ class RescaleDowntime:
         """Record the downtime of the observed change if it is over."""
         if sample.backlog is not None and sample.backlog < 1:
             self._idle_s = sample.at_s
+        self._follow_progress(sample)
         if self._from_s is None:
             return
-        is_over = any(batch.started_s >= self._to_s for batch in self._last.values())
+        is_over = self._is_measured or any(batch.started_s >= self._to_s for batch in self._last.values())
         if before is not None and None not in (before.paused_s, sample.paused_s):
             # A measured downtime is exact and may be shorter than the time between two readings.
             self._longest_s += max(0.0, (sample.paused_s or 0.0) - (before.paused_s or 0.0))
@@ -112,6 +150,24 @@ class RescaleDowntime:
             self._downtimes_s.append(self._longest_s)
         if is_over or sample.at_s - self._to_s > GIVEN_UP_S:
             self._from_s = None
+
+    def _follow_progress(self, sample: Sample) -> None:
+        """Measure how long nothing is done after a change, and at other times."""
+        if None in (sample.arrived, sample.done, sample.backlog):
+            self._done, self._has_progressed, self._is_stalled = None, True, False
+            return
+        backlog = sample.backlog or 0.0
+        done = max(sample.done or 0.0, (sample.arrived or 0.0) - backlog)
+        if self._done is not None and abs(done - self._done) < LEAST_RECORDS and backlog >= 1:
+            if not self._has_progressed and self._from_s is not None:
+                self._is_stalled, self._stalled_s = True, sample.at_s - max(self._progress_s, self._from_s)
+            return
+        if self._done is not None and backlog >= 1 and self._from_s is None:
+            self._usual_gap_s = max(GAP_MEMORY * self._usual_gap_s, sample.at_s - self._progress_s)
+        # Work that was done before the change took effect does not end its standstill.
+        self._has_progressed = self._has_progressed or sample.at_s > self._changed_s
+        self._is_stalled = False
+        self._done, self._progress_s = done, sample.at_s
 
     def _was_idle(self, before: Batch, batch: Batch) -> bool:
         """Whether the job was idle between two batches, so that the arrival of the next record is only estimated."""
@@ -129,7 +185,8 @@ class RescaleDowntime:
 
     def reset_clock(self) -> None:
         """Forget timestamps: the clock was reset."""
-        self._instances = self._read_s = self._idle_s = self._from_s = None
+        self._instances = self._read_s = self._idle_s = self._from_s = self._done = None
+        self._has_progressed, self._is_stalled = True, False
         self._last.clear()
 
     def to_json(self) -> list[float]:
