@@ -83,4 +83,4 @@ def test_the_launcher_is_a_program_for_spark_submit(tmp_path: Path) -> None:
 
 
 def test_a_job_must_be_named() -> None:
-    assert refused("submit") == "which job is to be run is not said; write headgate submit job.yaml."
+    assert refused("submit") == "the job file is missing; write headgate submit job.yaml."

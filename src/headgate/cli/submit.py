@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headgate.cli import options
 from headgate.cli.common import STANDARD_OUTPUT, argument, check_target, option, refused_document, say, write_json
-from headgate.core.errors import HeadgateError, InputError
+from headgate.core.errors import InputError
 from headgate.core.extras import require
 
 if TYPE_CHECKING:
-    from headgate.runtime.autoscaler import Autoscaler
     from headgate.runtime.job_file import JobFile
 
 LAUNCHER = '''"""Runs a PySpark program that Headgate scales: spark-submit THIS_FILE job.yaml."""
@@ -44,8 +43,8 @@ def submit(
     """Run a PySpark program as it is, and scale it.
 
     The file names the program and its objective. The program is not changed: the autoscaler starts with its first
-    streaming query, on a thread of the driver, and ends with it. If it cannot scale the job, that is said and the job
-    runs on. The exit code is that of the program.
+    streaming query, on a thread of the driver, and ends with it. If it cannot scale the job, it says so, and the job
+    runs on. Edits of the file take effect while the program runs. The exit code is that of the program.
 
     [bold]Examples[/bold]
       [cyan]headgate submit job.yaml[/cyan]
@@ -66,7 +65,7 @@ def submit(
         say(f"{launcher} is written; start the job with: spark-submit … {launcher} job.yaml")
         return
     if file is None:
-        raise InputError("which job is to be run is not said; write headgate submit job.yaml.")
+        raise InputError("the job file is missing; write headgate submit job.yaml.")
     try:
         job = read_job_file(file)
     except DocumentError as error:
@@ -75,7 +74,7 @@ def submit(
         write_json(refused_document(file, error), json_file)
         raise typer.Exit(2) from error
     if not check:
-        _run(job, arguments or [])
+        _run(file, job, arguments or [])
     elif json_file is not None:
         write_json({"file": str(file), "valid": True, "errors": []}, json_file)
     else:
@@ -84,43 +83,15 @@ def submit(
         say(f"{file} is valid: {job.script}, {job.objective}, {bounds}, by {policy}.")
 
 
-def _run(job: JobFile, arguments: list[str]) -> None:
+def _run(file: Path, job: JobFile, arguments: list[str]) -> None:
     require("a Spark job", "pyspark")
     from headgate.engines.spark.launch import is_under_spark_submit, run_program
+    from headgate.runtime.attachment import Attachment
 
     if is_under_spark_submit() and (job.master is not None or job.conf):
         say("headgate: master and conf of the job file are left out, as spark-submit has its own.", stderr=True)
-    attachment = _Attachment(job)
+    attachment = Attachment(file, job, partial(say, stderr=True))
     try:
         run_program(job.script, [*job.arguments, *arguments], attachment, master=job.master, conf=job.conf)
     finally:
         attachment.stop()
-
-
-class _Attachment:
-    """Attaches an autoscaler to the first stream of each application of the program."""
-
-    def __init__(self, job: JobFile) -> None:
-        self._job = job
-        self._running: Autoscaler | None = None
-        self._lock = threading.Lock()
-
-    def __call__(self, stream: Any) -> None:
-        from headgate.runtime.autoscaler import autoscale
-
-        with self._lock:
-            if self._running is not None and self._running.is_alive:
-                return
-            job = self._job
-            options: dict[str, Any] = dict(job.options)
-            try:
-                self._running = autoscale(stream, job.objective, job.policy, **options)
-            except HeadgateError as error:  # The job must not depend on the autoscaler.
-                say(f"headgate: the job runs unscaled: {error}", stderr=True)
-                return
-        say(f"headgate: scaling {self._running.loop.job} to {job.objective}", stderr=True)
-
-    def stop(self) -> None:
-        with self._lock:
-            if self._running is not None:
-                self._running.stop()

@@ -295,7 +295,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         """Return the burst that the forecast relies on, and whether the objective can still be met."""
         remarks = [_burst_in_words(burst, sample.at_s) for burst in ahead.bursts[:1]]
         if (least_share := model.price.broken_share()) is not None:
-            remarks.append(_broken_in_words(self.objective.slo_of(operator), least_share))
+            remarks.append(_broken_in_words(self.objective.slo_of(operator), min(1.0, least_share)))
         return "".join(f"; {remark}" for remark in remarks)
 
     def _enough(

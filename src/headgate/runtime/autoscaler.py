@@ -226,7 +226,7 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     metrics: Mapping[str, MetricSource] | None = None,
     interval: str | float = DEFAULT_INTERVAL_S,
     journal: str | Path | Journal | None = None,
-    state: str | Path | None = None,
+    state: str | Path | Mapping[str, JSON] | None = None,
     shadows: Sequence[str | PolicyMaker] = (),
     mode: str = Mode.ACT,
     take_over: bool = False,
@@ -254,7 +254,7 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     - ``queries``: the names of the streaming queries that count; all by default. ``"!name"`` excludes one
     - ``interval``: time between decisions
     - ``journal``: a file for observations, decisions and learned state (``headgate explain FILE``), or a journal
-    - ``state``: a file with what the policy has learned elsewhere, a snapshot or the journal of another run; newer
+    - ``state``: what the policy has learned elsewhere: a snapshot, its file, or the journal of another run; newer
       state in this job's own journal takes precedence
     - ``shadows``: policies that decide on the same readings and never act; ``headgate explain --shadows`` shows where
       they differed
@@ -323,7 +323,7 @@ def autoscale_engine(  # noqa: PLR0913 - one keyword per thing that a user may s
     metrics: Mapping[str, MetricSource] | None = None,
     interval: str | float = DEFAULT_INTERVAL_S,
     journal: str | Path | Journal | None = None,
-    state: str | Path | None = None,
+    state: str | Path | Mapping[str, JSON] | None = None,
     shadows: Sequence[str | PolicyMaker] = (),
     mode: str = Mode.ACT,
     seed: int = 0,

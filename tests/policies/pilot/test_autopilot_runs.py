@@ -211,6 +211,25 @@ def test_instances_are_there_when_a_burst_comes_by_the_clock_and_leave_when_it_i
     assert any("every 15 min, 3 of the last 3 times" in reason for reason in reasons)
 
 
+@pytest.mark.parametrize("interval_s", [10.0, 30.0])
+def test_an_overloaded_job_without_batches_gets_what_it_needs(interval_s: float) -> None:
+    """All of its instances are always busy, so every span between two readings seems to be a batch of that length."""
+    result = simulate(
+        "autopilot",
+        parse_workload("constant:65"),
+        objective=parse_objective("latency p95 < 10s").within(1, 16),
+        service_rate_per_s=10.0,
+        start=1,
+        startup_s=30.0,
+        interval_s=interval_s,
+        seconds=1800.0,
+    )
+    assert 7 <= result.observations[-1].instances["job"].ready <= 10
+    assert result.observations[-1].samples["job"].latency_s == 0.0
+    assert result.summary.late_records_pct is not None
+    assert result.summary.late_records_pct < 20.0, "the start is late; the rest is not"
+
+
 def test_a_cold_first_batch_is_not_load_and_what_it_called_for_is_given_back() -> None:
     """The first batch loads classes for ten seconds; one instance does 50 records/s, and 15/s arrive."""
     batches = (Batch(0.5, 11.0, 15.0, 0.0, 0.0, 2.0, 1), Batch(11.0, 15.0, 165.0, 1.0, 60.0, 2.0, 1))

@@ -58,6 +58,8 @@ class OperatorModel:
     """Since when records have been late at the present size; only for jobs that stop for a change of size."""
     last_sample: Sample | None = None
     last_sample_s: Instant = -math.inf
+    _ready_before: int | None = None
+    """Instances that were ready at the previous reading."""
     _counted: float = 0.0
     _is_counted: bool = False
     """Whether the engine counts what arrives."""
@@ -162,7 +164,7 @@ class OperatorModel:
         for name, value in actual.items():
             if value is not None:
                 self.calibrators[name].score(sample.at_s, float(value))
-        self.last_sample, self.last_sample_s = sample, sample.at_s
+        self.last_sample, self.last_sample_s, self._ready_before = sample, sample.at_s, instances.ready
 
     def _observe_load(self, at_s: Instant, arrived: float) -> None:
         """Learn from the counter of arrived records."""
@@ -218,7 +220,12 @@ class OperatorModel:
         self.last_sample = None
 
     def _learn_from_counters(self, before: Sample, sample: Sample, instances: Instances) -> None:
-        """Treat the records done in the busy time between two readings as a batch, for engines without batches."""
+        """Treat the records done in the busy time between two readings as a batch, for engines without batches.
+
+        Where instances joined or left meanwhile, it is not known how many did the work.
+        """
+        if self._ready_before not in (None, instances.ready):
+            return
         if sample.warming or None in (before.done, sample.done, before.busy_s, sample.busy_s, sample.available_s):
             return
         available_s = _difference(sample.available_s, before.available_s)
