@@ -52,7 +52,8 @@ class Program:
     def __init__(self, folder: Path, text: str = JOB) -> None:
         (folder / "job.py").touch()
         self.path = folder / "job.yaml"
-        self.path.write_text(text)
+        if text:
+            self.path.write_text(text)
         self.said: list[str] = []
         self.opened: list[tuple[JobFile, Mapping[str, JSON] | None, Autoscaler]] = []
         self.attachment = Attachment(self.path, read_job_file(self.path), self.said.append, self._open)
@@ -151,6 +152,21 @@ def test_a_file_that_is_gone_for_a_moment_and_one_that_says_the_same_change_noth
     program.path.write_text(f"# as before\n{text}")
     program.attachment.check()
     assert len(program.said) == len(program.opened) == 1
+
+
+def test_a_mounted_config_map_is_followed(tmp_path: Path) -> None:
+    """Kubernetes writes a folder of its own for each version, and points a link at the newest."""
+    for version, bound in (("v1", 10), ("v2", 7)):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "job.yaml").write_text(JOB.replace("10s", f"{bound}s"))
+    (tmp_path / "job.yaml").symlink_to("..data/job.yaml")
+    (tmp_path / "..data").symlink_to("v1")
+    program = Program(tmp_path, text="")
+    (tmp_path / "..new").symlink_to("v2")
+    (tmp_path / "..new").replace(tmp_path / "..data")
+    program.attachment.check()
+    assert str(program.running.loop.policy.objective) == "latency p95 < 7s"
+    program.attachment.stop()
 
 
 def test_the_journal_goes_on_with_a_run_that_says_what_has_changed(tmp_path: Path) -> None:
