@@ -12,7 +12,8 @@ import pytest
 from headgate.core.errors import InputError
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, Answer, Decision, Instances, Observation, Outcome, Receipt, Sample
-from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writer import SqliteJournal
+from headgate.policies.frame.base import PolicyBase
 from headgate.runtime.attachment import Attachment
 from headgate.runtime.autoscaler import Autoscaler, autoscale_engine
 from headgate.runtime.job_file import JobFile, read_job_file
@@ -54,9 +55,9 @@ class Program:
         self.path = folder / "job.yaml"
         if text:
             self.path.write_text(text)
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.opened: list[tuple[JobFile, Mapping[str, JSON] | None, Autoscaler]] = []
-        self.attachment = Attachment(self.path, read_job_file(self.path), self.said.append, self._open)
+        self.attachment = Attachment(self.path, read_job_file(self.path), self.messages.append, self._open)
         self.attachment("the stream")
 
     def _open(self, stream: Any, job: JobFile, state: Mapping[str, JSON] | None) -> Autoscaler:
@@ -81,6 +82,12 @@ class Program:
     @property
     def running(self) -> Autoscaler:
         return self.opened[-1][2]
+
+    @property
+    def objective(self) -> str:
+        policy = self.running.loop.policy
+        assert isinstance(policy, PolicyBase)
+        return str(policy.objective)
 
     def edit(self, before: str, after: str) -> None:
         text = self.path.read_text().replace(before, after)
@@ -111,11 +118,11 @@ def program(tmp_path: Path) -> Iterator[Program]:
 def test_an_edit_takes_effect_while_the_program_runs(program: Program, before: str, after: str, message: str) -> None:
     first = program.running
     program.edit(before, after)
-    assert program.said[1:] == [f"headgate: job.yaml has changed: {message}"]
+    assert program.messages[1:] == [f"headgate: job.yaml has changed: {message}"]
     assert not first.is_alive
     assert program.running.is_alive
     wanted = read_job_file(program.path)
-    assert str(program.running.loop.policy.objective) == str(wanted.objective)
+    assert program.objective == str(wanted.objective)
     assert program.running.loop.policy.name == wanted.policy
     assert str(program.running.loop.mode) == wanted.options["mode"]
 
@@ -131,15 +138,15 @@ def test_what_was_learned_stays_unless_another_policy_decides(program: Program) 
 def test_an_edit_that_cannot_be_used_changes_nothing(program: Program, wrong: str) -> None:
     program.edit("latency p95 < 10s", wrong)
     assert program.running.is_alive
-    assert str(program.running.loop.policy.objective) == "latency p95 < 10s"
-    assert any("is refused, and what was in force stays" in text or "as before" in text for text in program.said)
+    assert program.objective == "latency p95 < 10s"
+    assert any("is refused, and what was in force stays" in text or "as before" in text for text in program.messages)
     program.edit(wrong, "latency p95 < 9s")
-    assert str(program.running.loop.policy.objective) == "latency p95 < 9s"
+    assert program.objective == "latency p95 < 9s"
 
 
 def test_what_a_running_program_cannot_change_waits_for_its_next_start(program: Program) -> None:
     program.edit("script: job.py", "script: job.py\nmaster: local\narguments: [1]\njournal: run.db")
-    assert program.said[1:] == [
+    assert program.messages[1:] == [
         "headgate: arguments, master, journal of job.yaml take effect when the program starts again"
     ]
     assert len(program.opened) == 1
@@ -151,7 +158,7 @@ def test_a_file_that_is_gone_for_a_moment_and_one_that_says_the_same_change_noth
     program.attachment.check()
     program.path.write_text(f"# as before\n{text}")
     program.attachment.check()
-    assert len(program.said) == len(program.opened) == 1
+    assert len(program.messages) == len(program.opened) == 1
 
 
 def test_a_mounted_config_map_is_followed(tmp_path: Path) -> None:
@@ -165,7 +172,7 @@ def test_a_mounted_config_map_is_followed(tmp_path: Path) -> None:
     (tmp_path / "..new").symlink_to("v2")
     (tmp_path / "..new").replace(tmp_path / "..data")
     program.attachment.check()
-    assert str(program.running.loop.policy.objective) == "latency p95 < 7s"
+    assert program.objective == "latency p95 < 7s"
     program.attachment.stop()
 
 

@@ -8,10 +8,14 @@ from hypothesis import strategies as st
 
 from headgate.core.errors import UnknownNameError
 from headgate.core.types import Sample
+from headgate.engines.spark.snapshots import QuerySource
+from headgate.engines.spark.sources import SourceState
 from headgate.simulation.batch_job import MicroBatchJob
+from headgate.simulation.batch_readings import KnownArrivals
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload
 
+PARTITION = ("topic", "0")
 TASKS = MicroBatch(trigger_interval_s=10, overhead_s=0, partitions=4)
 # 10 records/s until 30 s, then 50: the batch from 30 s on takes 30 s of its four tasks.
 RISING = "spike:base=10,peak=50,at=30s,width=1h"
@@ -145,3 +149,26 @@ def test_counters_never_go_back_and_agree_with_each_other(
         assert (sample.late or 0.0) <= sample.arrived + 1e-6
         assert math.isfinite(sample.age_s)
         before = sample
+
+
+def test_an_estimate_that_was_too_high_stays_counted_as_spark_readings_do() -> None:
+    """The counter stands still until as many have arrived; what waits and the rate are corrected at once."""
+    known, source = KnownArrivals(), SourceState.of(QuerySource("kafka"))
+    source.begin({PARTITION: 0.0}, None)
+    source.curve.begin(0.0, {PARTITION: 0.0})
+    simulated = spark = 0.0
+    plannings = {10: 100.0, 20: 200.0, 60: 240.0, 70: 250.0}
+    counted = []
+    for at_s in range(10, 80, 5):
+        if at_s in plannings:
+            known.see(float(at_s), plannings[at_s])
+            source.curve.add(float(at_s), {PARTITION: plannings[at_s]})
+        simulated = max(simulated, known.count(float(at_s)))
+        reached, _ = source.reached(float(at_s), extrapolates=True)
+        spark += source.count(reached)
+        counted.append(simulated)
+        assert spark == pytest.approx(simulated, abs=0.01), at_s
+        assert source.rate_per_s() == pytest.approx(known.rate_per_s(5.0)), at_s
+        assert source.backlog(reached) == pytest.approx(known.count(float(at_s)), abs=0.01), at_s
+    assert counted[9:] == [counted[9]] * 5, "550 were assumed, and 250 had arrived"
+    assert known.count(75.0) < 300

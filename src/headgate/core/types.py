@@ -94,7 +94,8 @@ class Sample:
 
     # Counters, since a start that may be any: only differences mean something.
     arrived: float | None = None
-    """Records that have been offered, whether or not they were admitted yet."""
+    """Records that have been offered, whether or not they were admitted yet. After an estimate that was too high it
+    stands still until as many have arrived; ``backlog`` and ``input_rate_per_s`` are corrected at once."""
     given: float | None = None
     """Records that upstream operators have handed over, where backpressure makes that less than what has arrived.
     ``None``: all that has arrived."""
