@@ -22,6 +22,7 @@ from headgate.core.guards import (
     Together,
     Trusted,
     Useful,
+    is_limited_by_cluster,
 )
 from headgate.core.objective import parse_objective
 from headgate.core.topology import Sizing, Topology
@@ -414,6 +415,15 @@ def test_a_plan_that_the_cluster_does_not_fulfil_comes_back_to_what_it_gives(
     found, why = guarded(ATTAINABLE, 12, target, short(7, until_s), now=until_s)
     assert found == left
     assert ("the cluster gave 7 of 12" in why) is (left != target)
+
+
+def test_the_reason_that_the_cluster_gives_is_in_the_note_and_the_state_is_limited_by_it() -> None:
+    window = short(7, 200)
+    window.observe(Observation(210, {"job": Sample("job", 210)}, {"job": Instances(12, 12, 7, missing_why="no image")}))
+    found = ATTAINABLE(window, decision(210, 12, 12)).verdicts["job"]
+    assert "of 12 planned instances and no more for 2m 50s (no image): back" in found.notes[-1].why
+    assert is_limited_by_cluster(found)
+    assert not is_limited_by_cluster(ATTAINABLE(short(7, 60), decision(60, 12, 12)).verdicts["job"])
 
 
 def test_more_is_requested_only_after_a_while_from_a_cluster_that_gave_less() -> None:

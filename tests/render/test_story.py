@@ -289,6 +289,13 @@ def test_a_maximum_that_is_not_enough_is_a_state_of_its_own(note: GuardNote) -> 
     assert [item_to_dict(item)["kind"] for item in found] == ["hold", "capped", "hold"]
 
 
+def test_what_the_cluster_does_not_give_is_said_in_the_row() -> None:
+    stopped = held(0, "6 instances are right", GuardNote("attainable", 6, 4, "asking again in 5s"))
+    stopped = replace(stopped, verdicts={"job": replace(stopped.verdicts["job"], proposed=6)})
+    row = row_of(*story_of([stopped]))
+    assert (row.kind, row.change) == (RowKind.STOPPED, "limited by the cluster at 4")
+
+
 def test_what_was_observed_of_a_predicted_size_is_what_was_ready() -> None:
     """A full cluster leaves the plan where it is: that no more came must not read as if it had."""
     numbers = {

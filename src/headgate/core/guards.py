@@ -69,6 +69,11 @@ def is_capped(verdict: Verdict) -> bool:
     )
 
 
+def is_limited_by_cluster(verdict: Verdict) -> bool:
+    """Return whether an operator has what its cluster was found to give, and more is wanted."""
+    return any(note.guard == Attainable.name and note.after < note.before for note in verdict.notes)
+
+
 @dataclass(frozen=True, slots=True)
 class Useful(EachOperator):
     """Adds no instance that could find nothing to do: a job's work comes in so many pieces and no more."""
@@ -509,9 +514,10 @@ class Attainable(EachOperator):
             and now - short_s >= self._patience_s(window, verdict.operator, now, instances.ready, last)
         ):
             lowest, _ = self.own.get(verdict.operator, (self.min_instances, 0))
+            because = f" ({instances.missing_why})" if instances.missing_why else ""
             why = (
                 f"the cluster gave {instances.ready} of {instances.planned} planned instances and no more for "
-                f"{format_duration(now - short_s)}: back to what it gives"
+                f"{format_duration(now - short_s)}{because}: back to what it gives"
             )
             target = min(verdict.target, max(lowest, instances.ready))
             return (target, why) if target != verdict.target else (target, "")

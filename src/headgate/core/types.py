@@ -230,6 +230,8 @@ class Instances:
     """What can take work now; instances that are draining do not count."""
     stale: bool = False
     """Whether the newest observation lacks the size: this is the last known one."""
+    missing_why: str = ""
+    """Why the cluster has not given what is missing, in its own words; empty if it is not known, or none is missing."""
 
     @property
     def pending(self) -> int:

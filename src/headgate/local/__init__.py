@@ -1,4 +1,4 @@
-"""Real servers on this machine, on loopback: Spark, YARN, Kafka, Flink and Prometheus, each run by a warden."""
+"""Real servers on this machine: Spark, YARN, Kubernetes, Kafka, Flink and Prometheus, each run by a warden."""
 
 from typing import TYPE_CHECKING
 
@@ -6,10 +6,16 @@ from headgate.core.extras import lazy_attributes
 
 if TYPE_CHECKING:
     from headgate.local.connector import find_connector
+    from headgate.local.kubernetes.cluster import LocalKubernetes
     from headgate.local.spark.yarn import LocalYarn
 
-__all__ = ["LocalYarn", "find_connector"]
+__all__ = ["LocalKubernetes", "LocalYarn", "find_connector"]
 
 __getattr__ = lazy_attributes(
-    __name__, {"LocalYarn": "headgate.local.spark.yarn", "find_connector": "headgate.local.connector"}
+    __name__,
+    {
+        "LocalKubernetes": "headgate.local.kubernetes.cluster",
+        "LocalYarn": "headgate.local.spark.yarn",
+        "find_connector": "headgate.local.connector",
+    },
 )

@@ -215,20 +215,20 @@ def fetch(what: str, wanted: Mapping[Jar, str]) -> list[Path]:
     """The files of jars with known sums; those that are not in the cache, or damaged there, are fetched first."""
     directory = _own_directory()
     if _missing(wanted, directory):
-        with _workshop(what, directory) as workshop:
+        with workshop(what, directory) as folder:
             attempt, problem = 0, None
             # Checked again: another process may have fetched them meanwhile.
             while missing := _missing(wanted, directory):
                 if attempt == ATTEMPTS:
                     raise FetchError(f"{what} cannot be fetched: {problem}.")
-                problem = _fetch_some(what, {jar: wanted[jar] for jar in missing}, workshop / str(attempt))
+                problem = _fetch_some(what, {jar: wanted[jar] for jar in missing}, folder / str(attempt))
                 attempt += 1
     return [directory / jar.file_name for jar in wanted]
 
 
-def _fetch_some(what: str, wanted: Mapping[Jar, str], workshop: Path) -> str | None:
+def _fetch_some(what: str, wanted: Mapping[Jar, str], folder: Path) -> str | None:
     """Fetch jars and keep those that come whole; gives what was wrong with the rest, if anything was."""
-    got = _download(what, list(wanted), workshop, published_sums=False)
+    got = _download(what, list(wanted), folder, published_sums=False)
     problems = [got.problem] if got.problem else []
     for jar, digest in wanted.items():
         if jar not in got.files:
@@ -236,7 +236,7 @@ def _fetch_some(what: str, wanted: Mapping[Jar, str], workshop: Path) -> str | N
         elif (found := _digest(got.files[jar])) != digest:
             problems.append(f"{jar} came with the SHA-256 {found}, not {digest}")
         else:
-            got.files[jar].replace(workshop.parents[1] / jar.file_name)
+            got.files[jar].replace(folder.parents[1] / jar.file_name)
     return problems[0] if problems else None
 
 
@@ -252,8 +252,8 @@ def fetch_published(what: str, jar: Jar) -> Path | None:
         return path
     if absent.exists() and time.time() - absent.stat().st_mtime < ASK_AGAIN_S:
         return None
-    with _workshop(what, directory) as workshop:
-        got = _download(what, [jar], workshop / "0", published_sums=True)
+    with workshop(what, directory) as folder:
+        got = _download(what, [jar], folder / "0", published_sums=True)
         if jar in got.files:
             digest.write_text(str(_digest(got.files[jar])))
             return got.files[jar].replace(path)
@@ -279,7 +279,7 @@ def _digest(path: Path) -> str | None:
 
 
 @contextlib.contextmanager
-def _workshop(what: str, directory: Path) -> Iterator[Path]:
+def workshop(what: str, directory: Path) -> Iterator[Path]:
     """Give a folder to fetch into, from which complete files are moved to ``directory``; one process at a time."""
     try:
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -302,10 +302,10 @@ def _lock(descriptor: int, what: str) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
-def _download(what: str, jars: Sequence[Jar], workshop: Path, *, published_sums: bool) -> Downloaded:
-    workshop.mkdir()
+def _download(what: str, jars: Sequence[Jar], folder: Path, *, published_sums: bool) -> Downloaded:
+    folder.mkdir()
     with _progress(f"fetching {what}", len(jars)) as on_jar:
-        return download(jars, workshop, on_jar, published_sums=published_sums)
+        return download(jars, folder, on_jar, published_sums=published_sums)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import TypeAlias
 
 from headgate.core.affordable import Affordable
-from headgate.core.guards import is_capped
+from headgate.core.guards import is_capped, is_limited_by_cluster
 from headgate.core.types import (
     JSON,
     Decision,
@@ -485,7 +485,13 @@ def _row_of_verdict(item: Resize | Hold | Advice) -> Row:
     elif isinstance(item, Advice):
         kind, change = RowKind.ADVICE, f"{verdict.current}, {verdict.target} recommended"
     elif item.is_stopped:
-        kind, change = RowKind.STOPPED, f"{verdict.current}, not {verdict.proposed}"
+        by_cluster = is_limited_by_cluster(verdict)
+        change = (
+            f"limited by the cluster at {verdict.current}"
+            if by_cluster
+            else f"{verdict.current}, not {verdict.proposed}"
+        )
+        kind = RowKind.STOPPED
     else:
         kind, change = RowKind.HOLD, f"hold {verdict.current}"
     row = Row(

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headgate.core.budget import Budget
-from headgate.core.guards import is_capped
+from headgate.core.guards import is_capped, is_limited_by_cluster
 from headgate.core.objective import By, LatencySlo, Objective
 from headgate.core.types import JSON, Decision, Observation, Role
 from headgate.core.units import format_duration, instances_in_words, plain
 from headgate.journal.findings import Standing, money, total_spent
 from headgate.runtime.summary import UNDECIDED, Summary, is_objective_met
 
-CAPPED, STARTING, UNDECIDED_CAUSE, HELD = "capped", "starting", "undecided", "held"
+CAPPED, CLUSTER, STARTING, UNDECIDED_CAUSE, HELD = "capped", "cluster", "starting", "undecided", "held"
 _REMEDIES = {
     "useful": "split the job's work into more partitions, as more instances would find nothing to do",
     "affordable": "allow a higher cost",
@@ -54,7 +54,8 @@ class RunVerdict:
     limit: str
     advice: str
     cause: str = ""
-    """What limited the run: ``capped``, ``starting``, ``undecided``, ``held`` or ``guard:NAME``; empty: nothing."""
+    """What limited the run: ``capped``, ``cluster``, ``starting``, ``undecided``, ``held`` or ``guard:NAME``; empty:
+    nothing."""
     cheapest_fixed: int | None = None
     met_sizes: Sequence[int] = ()
     """The fixed sizes that would have met the objective."""
@@ -202,6 +203,8 @@ def _limit_of(
             verdict = acting[place][1] if place >= 0 else None
             if size.planned >= maximum or (verdict is not None and is_capped(verdict)):
                 cause = CAPPED
+            elif size.missing_why or (verdict is not None and is_limited_by_cluster(verdict)):
+                cause = CLUSTER
             elif size.ready < size.planned:
                 cause = STARTING
             elif verdict is not None and verdict.code in UNDECIDED:
@@ -312,6 +315,7 @@ def _limit(limit: Limit | None) -> str:
     most = instances_in_words(limit.size)
     reasons = {
         CAPPED: f"the job had its maximum of {most}, which was not enough",
+        CLUSTER: "the cluster gave no more instances",
         STARTING: "requested instances were not ready yet",
         UNDECIDED_CAUSE: "the policy had too little to go by",
         HELD: "the policy had chosen a size that was too small",
@@ -356,6 +360,7 @@ def _advice(
     else:
         advice = {
             CAPPED: f"allow more than {most}",
+            CLUSTER: "make room in the cluster, or mend what it says of missing instances",
             STARTING: "raise the minimum, or make instances start faster",
             UNDECIDED_CAUSE: "begin with a larger minimum, or with what an earlier run has learned",
         }.get(cause, f"compare other policies on this load by {replay}")

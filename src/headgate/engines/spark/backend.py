@@ -436,7 +436,7 @@ def _scala_object(package: Any, name: str) -> Any:
 ANSWER_WITHIN_S = 5.0
 
 
-def _started(call: Callable[[], T]) -> Future[T]:
+def started(call: Callable[[], T]) -> Future[T]:
     """Start a request to the cluster, which may take long to answer, on a thread that does not hold up the exit."""
     future: Future[T] = Future()
 
@@ -463,7 +463,7 @@ class Kills:
         names = ", ".join(executors)
         if self._open is not None and not self._open.done():
             return f"the cluster has not answered yet that executor {names} is to be killed"
-        self._open = _started(partial(self._kill, executors))
+        self._open = started(partial(self._kill, executors))
         if wait([self._open], self._answer_within_s).not_done:
             waited = format_duration(self._answer_within_s)
             return f"the cluster has not answered within {waited} that executor {names} is to be killed"
@@ -501,7 +501,7 @@ class Requests:
             return Answer(Outcome.FAILED, executors, detail)
         if self.confirmed == executors:
             return None
-        request = self._open = _started(partial(self._ask, executors))
+        request = self._open = started(partial(self._ask, executors))
         self._last_request = executors
         if not self._finish(request, self._answer_within_s):
             waited = format_duration(self._answer_within_s)

@@ -37,6 +37,7 @@ from headgate.engines.spark.backend import Kills, Requests, SparkBackend, own_se
 from headgate.engines.spark.executors import ExecutorHistory, FailureLimit, WarmUp, least_useful
 from headgate.engines.spark.queries import SparkQueries
 from headgate.engines.spark.query_readings import QueryReadings
+from headgate.engines.spark.shortage import Shortage, words_of
 from headgate.engines.spark.snapshots import Executor, Inside, Query, SourceReport, SparkJob
 from headgate.engines.spark.sources import SourceOffsets
 
@@ -334,6 +335,7 @@ class SparkEngine:
         self._sent_away: set[str] = set()
         """Executors whose end is Headgate's doing, and no failure."""
         self._failures = FailureLimit.of(spark, self._backend.failure_tracker(), now(), acts=take_over is not None)
+        self._shortage = Shortage(words_of(spark))
         self._events = [] if self._failures.event is None else [self._failures.event]
         registered = sum(executor.can_work for executor in self._backend.executors())
         self._planned = max(1, registered, requested or 0, 0 if requested else self._backend.configured() or 0)
@@ -362,7 +364,8 @@ class SparkEngine:
     def take_events(self) -> list[Event]:
         """Return and forget what there is to say, for the journal."""
         with self._lock:
-            events, self._events = self._events, []
+            events = [*self._events, *self._shortage.events]
+            self._events, self._shortage.events = [], []
             return events
 
     def topology(self) -> Topology:
@@ -384,7 +387,7 @@ class SparkEngine:
                 sample = replace(sample, metrics=extra)
             samples = {} if sample is None else {self._operator: sample}
             startups = self._executors.take_startups(now)
-            instances = {self._operator: self._instances(executors)}
+            instances = {self._operator: self._instances(now, executors)}
             return Observation(now, samples, instances, {self._operator: startups} if startups else {})
 
     def apply(self, decision: Decision) -> Receipt:
@@ -453,12 +456,14 @@ class SparkEngine:
         else:
             self._planned = max(self._planned, len(self._serving(executors)))
 
-    def _instances(self, executors: list[Executor]) -> Instances:
+    def _instances(self, now: Instant, executors: list[Executor]) -> Instances:
         requested = self._requests.confirmed if self._owns_target else None
+        ready = len(self._serving(executors))
         return Instances(
             planned=self._planned,
             requested=self._planned if requested is None else requested,
-            ready=len(self._serving(executors)),
+            ready=ready,
+            missing_why=self._shortage.look(now, self._planned, ready),
         )
 
     def _reach(self, now: Instant, target: int) -> Answer:

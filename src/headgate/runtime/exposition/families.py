@@ -81,6 +81,9 @@ FAMILIES = (
         ("job", "operator", "state"),
     ),
     Family("headgate_capped", "gauge", "1 while the size is the maximum and that is not enough"),
+    Family(
+        "headgate_limited_by_cluster", "gauge", "1 while more instances are wanted than the cluster was found to give"
+    ),
     Family("headgate_size_is_stale", "gauge", "1 while the size is the last known one and nobody confirms it"),
     Family("headgate_records_arrived_total", "counter", "records that were offered, as the engine counts them"),
     Family("headgate_records_done_total", "counter", "records that the operator is through with"),

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from headgate.core.guards import is_capped
+from headgate.core.guards import is_capped, is_limited_by_cluster
 from headgate.core.types import Decision, Event, Instances, Observation, Sample, Verdict
 from headgate.journal.contract import Journal
 from headgate.runtime.exposition.families import Reading
@@ -58,7 +58,8 @@ class JobFigures:
         self._ended_s: float | None = None
         self._observation: Observation | None = None
         self._samples: dict[str, Sample] = {}
-        self._capped: dict[str, bool] = {}
+        self._limits: dict[str, dict[str, bool]] = {}
+        """By operator: what limits its size."""
         self._of_objective: list[Reading] = []
         self._lock = threading.Lock()
 
@@ -112,7 +113,10 @@ class JobFigures:
     def _count_verdict(self, policy: str, verdict: Verdict) -> None:
         direction = "hold" if verdict.change == 0 else "out" if verdict.change > 0 else "in"
         self._count("headgate_decisions_total", self.job, verdict.operator, policy, direction)
-        self._capped[verdict.operator] = is_capped(verdict)
+        self._limits[verdict.operator] = {
+            "headgate_capped": is_capped(verdict),
+            "headgate_limited_by_cluster": is_limited_by_cluster(verdict),
+        }
         for note in verdict.notes:
             if note.before != note.after:
                 self._count("headgate_guard_changes_total", self.job, verdict.operator, note.guard)
@@ -124,13 +128,13 @@ class JobFigures:
         with self._lock:
             counts, seen, samples = list(self._counts.items()), self._observation, dict(self._samples)
             lateness_s, ended_s, of_objective = self._lateness_s, self._ended_s, self._of_objective
-            capped = dict(self._capped)
+            limits = dict(self._limits)
         for (family, labels), value in counts:
             yield Reading(family, labels, value)
         for operator, instances in seen.instances.items() if seen else ():
             yield from self._of_size(operator, instances)
-        for operator, is_at_limit in capped.items():
-            yield Reading("headgate_capped", (self.job, operator), float(is_at_limit))
+        for operator, found in limits.items():
+            yield from (Reading(family, (self.job, operator), float(is_so)) for family, is_so in found.items())
         for operator, sample in samples.items():
             yield from self._of_sample(operator, sample)
         yield from of_objective

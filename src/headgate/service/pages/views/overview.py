@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup
 
 from headgate.core.budget import Budget
-from headgate.core.guards import is_capped
+from headgate.core.guards import is_capped, is_limited_by_cluster
 from headgate.core.objective import DAY_S, LatencySlo, Objective
 from headgate.core.types import Decision, Instances, Instant, Observation, Role, Sample
 from headgate.core.units import format_duration, plain
@@ -53,12 +53,13 @@ WAITING = Badge("waiting", "…", "waits for its agent", "no agent has reported 
 LOST = Badge("lost", "?", "agent lost", "an agent does not report; its size is left unchanged")
 LATE = Badge("late", "✕", "objective violated", "by the newest reading")
 CAPPED = Badge("late", "⤒", "capped at the maximum", "the objective is violated, and no more instances are allowed")
+LIMITED = Badge("late", "⊘", "limited by the cluster", "the objective is violated, and the cluster gives no more")
 GROWING = Badge("scaling", "▲", "scaling out", "more instances are planned than are ready")
 SHRINKING = Badge("scaling", "▼", "scaling in", "fewer instances are planned than are ready")
 STEADY = Badge("steady", "●", "steady")
 RECOMMENDING = Badge("recommending", "◇", "recommends only", "what is decided is not carried out")
-_GRAVITY = (STEADY, SHRINKING, GROWING, WAITING, LATE, CAPPED, LOST)
-_WORRYING = frozenset({WAITING, LATE, CAPPED, LOST})
+_GRAVITY = (STEADY, SHRINKING, GROWING, WAITING, LATE, LIMITED, CAPPED, LOST)
+_WORRYING = frozenset({WAITING, LATE, LIMITED, CAPPED, LOST})
 
 
 def operator_state(
@@ -69,6 +70,7 @@ def operator_state(
     *,
     is_joined: bool,
     is_at_limit: bool = False,
+    is_refused: bool = False,
 ) -> Badge:
     """Return the state of one operator."""
     if sample is None and not is_joined:
@@ -76,7 +78,7 @@ def operator_state(
     if not is_joined:
         return LOST
     if sample is not None and objective.slo_of(operator).violated_by(sample):
-        return CAPPED if is_at_limit else LATE
+        return CAPPED if is_at_limit else LIMITED if is_refused else LATE
     if instances is not None and instances.pending:
         return GROWING if instances.pending > 0 else SHRINKING
     return STEADY
@@ -94,6 +96,7 @@ def operator_states(job: ServedJob) -> dict[str, Badge]:
             None if seen is None else seen.samples.get(name),
             is_joined=name in joined,
             is_at_limit=name in decided and is_capped(decided[name]),
+            is_refused=name in decided and is_limited_by_cluster(decided[name]),
         )
         for name in job.operators
     }
@@ -358,7 +361,7 @@ def _tiles(jobs: Sequence[ServedJob], now: Instant) -> list[Tile]:
     ready, planned = sum(size.ready for size in totals), sum(size.planned for size in totals)
     budgets = [budget for job in jobs if (budget := worst_budget(job)) is not None]
     met = sum(not budget.is_exceeded for budget in budgets)
-    late = sum(LATE in states or CAPPED in states for states in (badges_of(job) for job in jobs))
+    late = sum(bool({LATE, LIMITED, CAPPED} & {*states}) for states in (badges_of(job) for job in jobs))
     used = [job.day.used(now) for job in jobs]
     hours, fixed = sum(day.instance_hours for day in used), sum(day.fixed_hours for day in used)
     load = [job_load(job) for job in jobs]
