@@ -45,7 +45,7 @@ PUBLIC = {
         "simulate",
     ],
     "headgate.apps": ["LoadSource", "working"],
-    "headgate.local": ["LocalYarn", "find_connector"],
+    "headgate.local": ["LocalKubernetes", "LocalYarn", "find_connector"],
     "headgate.forecast": [
         "JSON",
         "EvenGrid",

@@ -86,7 +86,8 @@ OWN = "tests/docs/test_own_guides.py"
 RUN_ELSEWHERE = {
     "README.md python 1": "tests/live/test_examples.py",
     "docs/apps.md python 1": PROGRAMS,
-    "docs/guides/clusters.md python 1": "tests/live/yarn_job.py",
+    "docs/guides/clusters.md python 1": "tests/live/test_yarn.py",
+    "docs/guides/clusters.md python 2": "tests/live/test_kubernetes.py",
     "docs/guides/engines.md python 1": COMMANDS,
     "docs/guides/engines.md python 2": COMMANDS,
     "docs/guides/flink-cluster.md python 1": PROGRAMS,

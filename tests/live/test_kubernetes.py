@@ -5,21 +5,21 @@ One cluster serves all tests. Its first start on a machine builds Kubernetes fro
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from headgate.core.errors import HeadgateError
 from headgate.local.kubernetes.cluster import NAMESPACE, LocalKubernetes
-from headgate.local.kubernetes.tools import kubernetes_tools
-from tests.live.kubernetes_job import TIMES_OUT_S, Course, RunningJob, start_here
+from headgate.local.kubernetes.tools import kubernetes_tools, version
+from tests.live.cluster_job import TIMES_OUT_S, Course, RunningJob, start_here, write_course
+from tests.live.proved_runs import finish_and_note
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
@@ -90,10 +90,8 @@ def start(kubernetes: LocalKubernetes, shared: Path, request: pytest.FixtureRequ
         folder = shared / f"{request.node.name}-{len(jobs)}"
         folder.mkdir()
         chosen = kubernetes.settings() | {"spark.sql.shuffle.partitions": "2"} | (session or {})
-        course = Course(
-            str(folder), workload, seconds, most, policy, settings or {}, **more, session=chosen, master=master
-        )
-        jobs.append(start_here(course, os.environ))
+        course = Course(workload, seconds, most, policy, settings or {}, **more)
+        jobs.append(start_here(folder, course, master, chosen, os.environ))
         return jobs[-1]
 
     master = f"k8s://{kubernetes.url}"
@@ -105,6 +103,10 @@ def start(kubernetes: LocalKubernetes, shared: Path, request: pytest.FixtureRequ
     for pod in kubernetes.pods():
         kubernetes.api("DELETE", f"{PODS}/{pod}?gracePeriodSeconds=0")
     wait_until(lambda: not kubernetes.pods())
+
+
+def finished(job: RunningJob, course: str) -> dict[str, Any]:
+    return finish_and_note(job, f"Kubernetes {version()}", course)
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -126,8 +128,7 @@ def test_a_job_grows_survives_a_kill_and_a_deleted_pod_and_shrinks(kubernetes: L
     kubernetes.api("DELETE", f"{PODS}/{running[0]}")
     job.until(lambda sizes: sizes[-1].ready < 3, "a deleted pod is noticed")
     job.until_ready(1)
-    found = job.finish()
-    assert found["is_exact"], found
+    finished(job, "it grows to 3; an executor is killed by SIGKILL, the pod of another is deleted; it shrinks to 1")
 
 
 def test_executors_drain_without_a_failed_task(start: Start) -> None:
@@ -136,9 +137,7 @@ def test_executors_drain_without_a_failed_task(start: Start) -> None:
     )
     job.until_ready(3)
     job.until_ready(1)
-    found = job.finish()
-    assert found["is_exact"], found
-    assert found["failed_tasks"] == 0
+    assert finished(job, "it grows to 3 and drains to 1 without a failed task")["failed_tasks"] == 0
 
 
 def test_a_quota_gives_what_there_is_and_the_plan_follows_it_down_and_up(
@@ -157,8 +156,7 @@ def test_a_quota_gives_what_there_is_and_the_plan_follows_it_down_and_up(
     raised_s = time.monotonic()
     job.until_ready(4)
     assert time.monotonic() - raised_s < GROWS_WITHIN_S
-    found = job.finish()
-    assert found["is_exact"], found
+    finished(job, "a quota has room for 2 of 4; later for all")
 
 
 def test_a_node_that_takes_no_pods_is_named_and_used_again_later(kubernetes: LocalKubernetes, start: Start) -> None:
@@ -171,8 +169,7 @@ def test_a_node_that_takes_no_pods_is_named_and_used_again_later(kubernetes: Loc
     assert "cannot be scheduled" in job.reasons()[0]
     kubernetes.accept_pods(accept=True)
     job.until_ready(3)
-    found = job.finish()
-    assert found["is_exact"], found
+    finished(job, "an executor is killed while the node takes no pods; later it does")
 
 
 def test_an_image_that_is_not_there_is_named(start: Start) -> None:
@@ -187,15 +184,13 @@ def test_pods_that_come_one_at_a_time_are_waited_for(start: Start) -> None:
     sizes = job.until_ready(4)
     assert {size.ready for size in sizes} >= {1, 2, 3, 4}
     assert not job.reasons(), "a cluster that gives what was requested, slowly, is not full"
-    found = job.finish()
-    assert found["is_exact"], found
+    finished(job, "pods are created one by one, 5 s apart (`spark.kubernetes.allocation.batch`)")
 
 
 def test_recommendations_change_nothing(kubernetes: LocalKubernetes, start: Start) -> None:
     job = start(settings={"instances": 3}, mode="recommend")
     job.until(lambda sizes: sizes[-1].ready == 1, "one ready")
-    found = job.finish()
-    assert found["is_exact"], found
+    finished(job, "recommendations only: nothing changes")
     assert {size.planned for size in job.sizes} == {1}
 
 
@@ -204,23 +199,21 @@ def test_a_driver_in_a_pod_scales_and_gets_its_size_back_after_a_restart(
 ) -> None:
     folder = shared / "in-a-pod"
     folder.mkdir()
-    job = submitted(kubernetes, Course(str(folder), "constant:15", 60.0, 3, settings={"instances": 3}), executors=1)
+    course = Course("constant:15", 60.0, most=3, settings={"instances": 3})
+    job = submitted(kubernetes, folder, course)
     job.until_ready(3)
     kubernetes.api("DELETE", f"{PODS}/job-driver?gracePeriodSeconds=0")
     wait_until(lambda: not kubernetes.pods())
     (folder / "sizes.jsonl").unlink()
-    job = submitted(kubernetes, Course(str(folder), "constant:15", 60.0, 3, settings={"instances": 3}), executors=1)
+    job = submitted(kubernetes, folder, course)
     job.until_ready(3)
-    found = job.finish()
-    assert found["is_exact"], found
+    finished(job, "cluster mode; the pod of the driver is deleted, and a new one has the journal")
     wait_until(lambda: kubernetes.pods().get("job-driver") == "Succeeded")
 
 
-def submitted(kubernetes: LocalKubernetes, course: Course, *, executors: int) -> RunningJob:
+def submitted(kubernetes: LocalKubernetes, folder: Path, course: Course) -> RunningJob:
     """Submit the job in cluster mode: its driver is a pod, with the rights of the account of the namespace."""
-    folder = Path(course.folder)
     program = folder / "job.py"
-    shutil.copy(Path(__file__).with_name("kubernetes_job.py"), program)
-    (folder / "course.json").write_text(json.dumps(asdict(course)))
-    kubernetes.submit(program, [str(folder / "course.json")], executors=executors)
-    return RunningJob(course, None)
+    shutil.copy(Path(__file__).with_name("cluster_job.py"), program)
+    kubernetes.submit(program, [str(write_course(folder, course))])
+    return RunningJob(folder, None)

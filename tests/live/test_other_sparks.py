@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
-import json
-import platform
 import threading
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,11 +10,11 @@ from headgate.local.kafka import LocalKafka
 from headgate.local.records import TopicSink
 from headgate.workloads.payloads import Record
 from tests.live.other_spark import RATE_PER_S, RECORDS, Job, run_there
+from tests.live.proved_runs import note_run
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 
 VERSIONS = ("3.5.9", "4.0.5", "4.1.4", "4.2.0", "4.2.1", "4.3.0")
-RESULTS = Path(__file__).parents[2] / "artifacts" / "benchmarks" / "support.json"
 WAITING = 1200
 """Records that are there when the job starts."""
 
@@ -55,16 +50,8 @@ def test_a_kafka_job_grows_shrinks_and_counts_each_record_once(version: str, kaf
     assert found["drained_to"] == 1
     assert found["failed_readings"] == 0
     assert found["arrived"] == RECORDS
-    note_result(found)
-
-
-def note_result(found: dict[str, object]) -> None:
-    """Add a row to what the page is made from, in place of an older one of the same version."""
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    result: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"name": "support", "rows": []}
-    rows = {row["spark"]: row for row in result["rows"]}
-    rows[str(found["version"])] = {
-        "spark": found["version"],
+    row = {
+        "spark": version,
         "cluster": "standalone, client mode",
         "source": "Kafka",
         "grew to": found["most_ready"],
@@ -73,7 +60,5 @@ def note_result(found: dict[str, object]) -> None:
         "written": found["rows"],
         "twice": int(str(found["rows"])) - int(str(found["distinct"])),
         "python": found["python"],
-        "on": datetime.datetime.now(datetime.UTC).date().isoformat(),
     }
-    made = {"name": "support", "python": platform.python_version(), "machine": platform.machine()}
-    RESULTS.write_text(json.dumps(made | {"rows": [rows[name] for name in sorted(rows)]}, indent=2) + "\n")
+    note_run("support", ("spark",), row)

@@ -34,7 +34,7 @@ from headgate.local.kubernetes.tools import kubernetes_tools
 from headgate.local.machine import java, spark_home
 from headgate.local.server_plan import POLL_S, ServerProcess
 from headgate.local.servers import LocalServers
-from headgate.local.spark.cluster import EXECUTOR_MEMORY_MB, local_settings, plain_session
+from headgate.local.spark.cluster import EXECUTOR_MEMORY_MB, local_settings, plain_session, submit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -397,19 +397,14 @@ class LocalKubernetes(LocalServers[KubernetesPlan, str]):
             **self._container_settings("driver"),
         }
         chosen = self._common_settings(executors) | own | dict(settings or {})
-        options = [option for key, value in chosen.items() for option in ("--conf", f"{key}={value}")]
-        command = [f"{spark_home()}/bin/spark-submit", "--master", f"k8s://{self.url}", "--deploy-mode", "cluster"]
-        done = subprocess.run(
-            [*command, "--name", name, *options, f"local://{program.absolute()}", *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            env={**os.environ, "SPARK_LOCAL_IP": plan.network.host},
-            check=False,
+        submit(
+            f"k8s://{self.url}",
+            f"local://{program.absolute()}",
+            arguments,
+            name,
+            chosen,
+            {"SPARK_LOCAL_IP": plan.network.host},
         )
-        if done.returncode != 0:
-            lines = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["it printed nothing"]
-            raise EngineError(f"spark-submit ended with exit code {done.returncode}: {lines[-1]}")
         return SubmittedDriver(pod, self.api)
 
     def settings(self, executors: int = 1) -> dict[str, str]:

@@ -13,15 +13,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headgate.core.errors import InputError
+from headgate.core.errors import EngineError, InputError
 from headgate.local.machine import LOOPBACK, MOST_SLOTS, QUICK_START, free_ports, java, spark_home
 from headgate.local.server_plan import ServerProcess
 from headgate.local.servers import Detached, LocalServers, ServerState
@@ -166,6 +167,30 @@ def plain_session(master_url: str, name: str, settings: Mapping[str, str], log: 
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def submit(
+    master: str,
+    program: Path | str,
+    arguments: Sequence[str],
+    name: str,
+    settings: Mapping[str, str],
+    environment: Mapping[str, str],
+) -> None:
+    """Submit a Python program in cluster mode; an ``EngineError`` has the last line of one that was not taken."""
+    options = [option for key, value in settings.items() for option in ("--conf", f"{key}={value}")]
+    command = [f"{spark_home()}/bin/spark-submit", "--master", master, "--deploy-mode", "cluster", "--name", name]
+    done = subprocess.run(
+        [*command, *options, str(program), *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+    )
+    if done.returncode != 0:
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["it printed nothing"]
+        raise EngineError(f"spark-submit ended with exit code {done.returncode}: {lines[-1]}")
 
 
 def _traces() -> dict[str, str]:

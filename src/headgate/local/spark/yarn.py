@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from headgate.local.jars import fetch, pinned
 from headgate.local.machine import LOOPBACK, MOST_SLOTS, QUICK_START, free_ports, java, spark_home
 from headgate.local.server_plan import ServerProcess
 from headgate.local.servers import LocalServers
-from headgate.local.spark.cluster import EXECUTOR_MEMORY_MB, local_settings, plain_session
+from headgate.local.spark.cluster import EXECUTOR_MEMORY_MB, local_settings, plain_session, submit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -199,6 +200,27 @@ class LocalYarn(LocalServers[YarnPlan, str]):
         os.environ["HADOOP_CONF_DIR"] = str(self.configuration)
         chosen = self.settings(executors) | dict(settings or {})
         return plain_session("yarn", name, chosen, self.directory / "driver.log")
+
+    def submit(
+        self,
+        program: Path,
+        arguments: Sequence[str] = (),
+        name: str = "job",
+        executors: int = 1,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Submit a Python program in cluster mode, whose driver is a container, and return when it was accepted."""
+        python = ("spark.yarn.appMasterEnv.PYSPARK_PYTHON", "spark.executorEnv.PYSPARK_PYTHON")
+        chosen = (
+            self.settings(executors)
+            | dict.fromkeys(python, sys.executable)
+            | {
+                "spark.yarn.submit.waitAppCompletion": "false",
+                "spark.driver.memory": f"{EXECUTOR_MEMORY_MB}m",
+            }
+        )
+        environment = {"HADOOP_CONF_DIR": str(self.configuration)}
+        submit("yarn", program.absolute(), arguments, name, chosen | dict(settings or {}), environment)
 
     def settings(self, executors: int = 1) -> dict[str, str]:
         """Spark settings for a session that starts with so many one-core executors."""

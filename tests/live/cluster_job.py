@@ -1,4 +1,4 @@
-"""A job on a local Kubernetes whose driver is this program, here or in a pod; its argument is the file of a course.
+"""A job on a cluster whose driver is this program, here or in a container; its argument is the file of a course.
 
 It writes its sizes into its folder as they change, and its results when the file ``finish`` has appeared there.
 A process can have one Spark, and that of the live tests runs on a standalone cluster.
@@ -22,9 +22,8 @@ SIZES, FINISH, RESULT = "sizes.jsonl", "finish", "result.json"
 
 @dataclass(frozen=True)
 class Course:
-    """What the job does, in a folder that all containers see."""
+    """What the job does."""
 
-    folder: str
     workload: str
     seconds: float
     most: int
@@ -32,9 +31,16 @@ class Course:
     policy: str = "static"
     settings: dict[str, float] = field(default_factory=dict)
     mode: str = "act"
-    session: dict[str, str] = field(default_factory=dict)
-    """Settings of the session where this program makes it; a submitted one has them already."""
-    master: str = ""
+
+
+def write_course(folder: Path, course: Course, master: str = "", session: Mapping[str, str] | None = None) -> Path:
+    """Write the file of a course into its folder, which all containers see.
+
+    A driver that is submitted has its master and the settings of its session already.
+    """
+    file = folder / "course.json"
+    file.write_text(json.dumps({"course": asdict(course), "master": master, "session": dict(session or {})}))
+    return file
 
 
 def main() -> None:
@@ -44,10 +50,10 @@ def main() -> None:
     from headgate.engines.spark.backend import SparkBackend
     from headgate.local.spark.cluster import plain_session
 
-    course = Course(**json.loads(Path(sys.argv[1]).read_text()))
-    folder = Path(course.folder)
-    if course.master:
-        spark = plain_session(course.master, "job", course.session, folder / "driver.log")
+    folder, given = Path(sys.argv[1]).parent, json.loads(Path(sys.argv[1]).read_text())
+    course = Course(**given["course"])
+    if given["master"]:
+        spark = plain_session(given["master"], "job", given["session"], folder / "driver.log")
     else:
         from pyspark.sql import SparkSession
 
@@ -114,8 +120,8 @@ class Size:
 class RunningJob:
     """The job from the side of a test: its sizes, its decisions, its end."""
 
-    def __init__(self, course: Course, process: subprocess.Popen[bytes] | None) -> None:
-        self.folder = Path(course.folder)
+    def __init__(self, folder: Path, process: subprocess.Popen[bytes] | None) -> None:
+        self.folder = folder
         self._process = process
 
     @property
@@ -190,20 +196,21 @@ class RunningJob:
         return "\n".join(text.read_text()[-2000:] for text in texts if text.exists())
 
 
-def start_here(course: Course, environment: Mapping[str, str]) -> RunningJob:
+def start_here(
+    folder: Path, course: Course, master: str, session: Mapping[str, str], environment: Mapping[str, str]
+) -> RunningJob:
     """Start the job with its driver on this machine."""
-    folder = Path(course.folder)
-    (folder / "course.json").write_text(json.dumps(asdict(course)))
+    file = write_course(folder, course, master, session)
     with (folder / "job.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", __file__, str(folder / "course.json")],
+            [sys.executable, "-W", "ignore", __file__, str(file)],
             cwd=folder,
             env=dict(environment),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
         )
-    return RunningJob(course, process)
+    return RunningJob(folder, process)
 
 
 if __name__ == "__main__":
