@@ -167,7 +167,7 @@ class RunningJob:
 
     def reasons(self) -> list[str]:
         """Why decisions were changed by the guard ``attainable``, in their order."""
-        from headgate.journal.sqlite import SqliteJournal
+        from headgate.journal.writer import SqliteJournal
 
         with closing(SqliteJournal.read(self.folder / "run.db")) as reader:
             return [
@@ -179,7 +179,7 @@ class RunningJob:
 
     def events(self) -> list[tuple[str, str]]:
         """Kind and text of the journal's events."""
-        from headgate.journal.sqlite import SqliteJournal
+        from headgate.journal.writer import SqliteJournal
 
         with closing(SqliteJournal.read(self.folder / "run.db")) as reader:
             return [(event.kind, event.detail) for event in reader.events()]

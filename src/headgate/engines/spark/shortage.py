@@ -19,8 +19,7 @@ from pyspark.sql import SparkSession
 
 from headgate.core.types import Event, Instant, Severity
 from headgate.core.units import printable
-from headgate.engines.spark.backend import started
-from headgate.engines.spark.versions import method_names, private_field
+from headgate.engines.spark.backend import method_names, private_field, started
 
 logger = logging.getLogger("headgate")
 
