@@ -78,6 +78,10 @@ PAGES: Mapping[str, Mapping[str, How]] = {
         "headgate autoscale-flink --url http://127.0.0.1:48101 --job clicks --policy ds2": Stopped(
             r"now +events: ", code=0
         ),
+        "headgate flink provide": Stopped("starts and stops TaskManagers of http", code=0, continues=True),
+        "headgate autoscale-flink --url http://127.0.0.1:48101 --job clicks --provider http": Stopped(
+            r"now +events: ", code=0
+        ),
         "headgate agent": Stopped(
             "clicks/Calc: reporting for", code=0, seen_by=("headgate history clicks", "Calc joined at size 2")
         ),
@@ -177,6 +181,7 @@ NOT_RUN = {
     "python -m benchmarks.kafka_load": "it takes the better part of an hour, and tells nothing in its first minutes",
     "spark-submit --master k8s": "there is no Kubernetes to submit to",
     "spark-submit --master yarn": "there is no YARN to submit to",
+    "spark-submit --conf spark.headgate": "it names a job of yours; tests/live/test_dstream.py has such a configuration",
     "headgate submit job.yaml": "it names a cluster; tests/live/test_submit.py runs such a job",
     "headgate autoscale-flink --url http://jobmanager:8081": "there is no Kubernetes to start TaskManagers",
 }

@@ -74,7 +74,14 @@ ALONE = {
     "docs/guides/metrics.md python 4": (
         'logging.getLogger("headgate").info("all is well")\n',
         r"^[-\d]+ [:,\d]+ headgate INFO all is well$",
-    )
+    ),
+    "docs/policies/q-learning.md python 2": (
+        "import sys\n"
+        "from headgate.policies.q_learning import QLearningSettings\n"
+        "settings = QLearningSettings(reward='by-cost', initialization_mode='cautious', policy='seldom')\n"
+        "print(settings.reward, STRATEGIES['tenth'](ProposedStep(1, 40, 1, 0, None)), file=sys.stderr)\n",
+        r"^by-cost \(4, 'a tenth of the size'\)$",
+    ),
 }
 """Examples that change the process they are run in: what is done after them, and what is then said."""
 

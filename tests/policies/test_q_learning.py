@@ -305,7 +305,7 @@ def test_an_objective_without_a_latency_needs_a_target() -> None:
         ({"latency_granularity_s": 0}, "latency_granularity_s 0 is not allowed"),
         ({"latency_granularity_s": 20, "max_latency_s": 10}, "max_latency_s 10 must be at least"),
         ({"learning_factor": 0}, "learning_factor 0 is not allowed"),
-        ({"policy": "gredy"}, "allowed is one of greedy, one-minus-epsilon"),
+        ({"policy": "gredy"}, "unknown exploration 'gredy', did you mean 'greedy'"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:

@@ -13,7 +13,7 @@ back, and so must a plan that the cluster does not fulfil, and a size that can n
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -21,6 +21,7 @@ from typing import ClassVar, TypeAlias
 
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective
+from headgate.core.plugins import Functions
 from headgate.core.step import EachOperator
 from headgate.core.types import Decision, GuardNote, Instant, Verdict
 from headgate.core.units import format_duration, instances_in_words
@@ -107,41 +108,78 @@ class StrategyKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Strategy(EachOperator):
-    """Takes only the direction from the policy and sets how many instances to add or to remove.
+class ProposedStep:
+    """What a strategy sees of a change of size."""
 
-    - static: always ``granularity``
-    - linear: 1, 2, 4, 6, 8 … times ``granularity`` for changes in a row that go the same way
-    - queue-aware: adds one per waiting batch, at least ``granularity``; removes ``granularity``. azimi calls its growth
-      exponential, like TCP's slow start, and prints no formula; this is linear in the scheduling delay.
+    direction: int
+    """1 to add instances, -1 to remove some."""
+    instances: int
+    """Before the change."""
+    granularity: int
+    streak: int
+    """Changes in a row before this one that went the same way."""
+    waiting_batches: int | None
+    """Trigger intervals that the scheduling delay is long; ``None`` where it is not known."""
+
+
+StepSize: TypeAlias = tuple[int, str]
+"""How many instances to add or remove, and why."""
+STRATEGIES: Functions[Callable[[ProposedStep], StepSize]] = Functions("strategy", "headgate.strategies")
+
+
+@STRATEGIES.register(StrategyKind.AS_PROPOSED)
+@STRATEGIES.register(StrategyKind.STATIC)
+def _static(change: ProposedStep) -> StepSize:
+    """Return always ``granularity``; what is as proposed is not changed by a strategy."""
+    return change.granularity, f"static strategy, {change.granularity} at a time"
+
+
+@STRATEGIES.register(StrategyKind.LINEAR)
+def _linear(change: ProposedStep) -> StepSize:
+    """Return 1, 2, 4, 6, 8 … times ``granularity`` for changes in a row that go the same way."""
+    count = change.granularity * max(1, 2 * change.streak)
+    return count, f"linear strategy, change {change.streak + 1} in a row this way"
+
+
+@STRATEGIES.register(StrategyKind.QUEUE_AWARE)
+def _queue_aware(change: ProposedStep) -> StepSize:
+    """Add one per waiting batch, at least ``granularity``; remove ``granularity``.
+
+    azimi calls its growth exponential, like TCP's slow start, and prints no formula; this is linear in the scheduling
+    delay.
     """
+    if change.direction < 0:
+        return change.granularity, f"queue-aware strategy, {change.granularity} at a time"
+    if change.waiting_batches is None:
+        return change.granularity, "queue-aware strategy without a reading of the queue: as static"
+    return (
+        max(change.granularity, change.waiting_batches),
+        f"queue-aware strategy, {change.waiting_batches} batches waiting",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy(EachOperator):
+    """Takes only the direction from the policy and sets how many instances to add or to remove, by a named strategy."""
 
     name: ClassVar[str] = "strategy"
     lets_holds_pass: ClassVar[bool] = True
-    kind: StrategyKind
+    kind: str
     granularity: int
     min_instances: int
     max_instances: int
     own: OwnBounds = field(default_factory=lambda: _NONE_OWN)
 
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
-        if verdict.target == verdict.current or self.kind is StrategyKind.AS_PROPOSED:
+        if verdict.target == verdict.current or self.kind == StrategyKind.AS_PROPOSED:
             return verdict.target, ""
         direction = 1 if verdict.target > verdict.current else -1
-        count, why = self._count(window, verdict.operator, direction)
+        streak = max(0, window.streak(verdict.operator) * direction)
+        waiting = _waiting_batches(window, verdict.operator)
+        count, why = STRATEGIES[self.kind](ProposedStep(direction, verdict.current, self.granularity, streak, waiting))
         lowest, highest = self.own.get(verdict.operator, (self.min_instances, self.max_instances))
-        return max(lowest, min(highest, verdict.current + direction * count)), why
-
-    def _count(self, window: Window, operator: str, direction: int) -> tuple[int, str]:
-        if self.kind is StrategyKind.LINEAR:
-            streak = max(0, window.streak(operator) * direction)
-            return self.granularity * max(1, 2 * streak), f"linear strategy, change {streak + 1} in a row this way"
-        if self.kind is StrategyKind.QUEUE_AWARE and direction > 0:
-            waiting = _waiting_batches(window, operator)
-            if waiting is None:
-                return self.granularity, "queue-aware strategy without a reading of the queue: as static"
-            return max(self.granularity, waiting), f"queue-aware strategy, {waiting} batches waiting"
-        return self.granularity, f"{self.kind} strategy, {self.granularity} at a time"
+        # A strategy of the user's may err: it never turns the direction.
+        return max(lowest, min(highest, verdict.current + direction * max(0, count))), why
 
 
 def _waiting_batches(window: Window, operator: str) -> int | None:

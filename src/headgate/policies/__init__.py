@@ -4,6 +4,7 @@ The names exported here are what the author of a policy needs.
 """
 
 from headgate.core.contracts import Policy
+from headgate.core.guards import STRATEGIES, ProposedStep
 from headgate.core.objective import Objective
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, Batch, Instances, Instant, Number, Proposal, Sample, Target
@@ -25,14 +26,24 @@ from headgate.policies.frame.base import (
 )
 from headgate.policies.frame.readings import busy_share, reading_of, readings_over, startup_s
 from headgate.policies.frame.settings import PositiveSeconds, Seconds, Settings, Share
+from headgate.policies.q_values.agent import EXPLORATIONS, REWARDS, ActionResult, Choice
+from headgate.policies.q_values.table import INITIALISERS, Action, NewState, Region
 
 __all__ = [
+    "EXPLORATIONS",
+    "INITIALISERS",
     "JSON",
+    "REWARDS",
+    "STRATEGIES",
+    "Action",
+    "ActionResult",
     "Batch",
+    "Choice",
     "Context",
     "GuardSettings",
     "Instances",
     "Instant",
+    "NewState",
     "Number",
     "Objective",
     "OperatorPolicy",
@@ -41,6 +52,8 @@ __all__ = [
     "PolicyMaker",
     "PositiveSeconds",
     "Proposal",
+    "ProposedStep",
+    "Region",
     "Sample",
     "Seconds",
     "Settings",

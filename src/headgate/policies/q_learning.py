@@ -18,9 +18,20 @@ from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration, plain
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.frame.base import Context, GuardSettings, OperatorPolicy, StateTable, hold, register
-from headgate.policies.frame.settings import PositiveSeconds, Settings, Share
-from headgate.policies.q_values.agent import Experience, QAgent, Reward, region_table, reward_of
+from headgate.policies.frame.settings import NameOf, PositiveSeconds, Settings, Share
+from headgate.policies.q_values.agent import (
+    EXPLORATIONS,
+    REWARDS,
+    ActionResult,
+    Choice,
+    Experience,
+    Exploration,
+    QAgent,
+    Reward,
+    region_table,
+)
 from headgate.policies.q_values.table import (
+    INITIALISERS,
     Action,
     Grid,
     Initialiser,
@@ -42,14 +53,6 @@ class Update(StrEnum):
     Q = "q"
 
 
-class Exploration(StrEnum):
-    """How an action is chosen by the table."""
-
-    GREEDY = "greedy"
-    ONE_MINUS_EPSILON = "one-minus-epsilon"
-    DECREASING = "decreasing-one-minus-epsilon"
-
-
 class QLearningSettings(Settings):
     target_latency_s: PositiveSeconds | None = None
     """The latency that is acceptable; without it, the bound of the objective."""
@@ -68,17 +71,17 @@ class QLearningSettings(Settings):
     """α: how much a new experience counts against what is known."""
     discount_factor: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """γ: how much the reward to come counts against the one at hand."""
-    initialization_mode: Initialiser = Initialiser.OPTIMIZED
+    initialization_mode: Annotated[str, NameOf(INITIALISERS)] = Initialiser.OPTIMIZED
     """What the table holds at first."""
     update: Update = Update.SARSA
     """``sarsa`` learns from the value of the action that is chosen next, as the document does; ``q`` from the best."""
-    policy: Exploration = Exploration.GREEDY
+    policy: Annotated[str, NameOf(EXPLORATIONS)] = Exploration.GREEDY
     """``greedy`` takes the best action; the others a random one with probability epsilon."""
     epsilon: Share = 0.2
     """The probability of a random action; not used by ``greedy``."""
     epsilon_step: Share = 0.01
     """What ``decreasing-one-minus-epsilon`` takes off epsilon at each decision."""
-    reward: Reward = Reward.PREFER_SCALE_IN
+    reward: Annotated[str, NameOf(REWARDS)] = Reward.PREFER_SCALE_IN
     """Which rules an action is judged by."""
 
     @model_validator(mode="after")
@@ -103,6 +106,8 @@ class ObservedState:
     region: Region
     latency_s: float
     rate_per_s: float | None
+    instances: int
+    """Planned."""
 
 
 @register
@@ -172,7 +177,7 @@ class QLearning(OperatorPolicy[QLearningSettings]):
             return hold(
                 instances, "doubted", "the newest reading is suspect or was refused in part: waiting for the next"
             )
-        seen = self._see(now, window, operator, sample)
+        seen = self._see(now, window, operator, instances, sample)
         if seen is None:
             agent.last = None
             return hold(instances, "no-data", "the latency of the job is not known: holding")
@@ -190,7 +195,9 @@ class QLearning(OperatorPolicy[QLearningSettings]):
             self._agents[operator] = QAgent(table, random, self.settings.epsilon)
         return self._agents[operator]
 
-    def _see(self, now: Instant, window: Window, operator: str, newest: Sample) -> ObservedState | None:
+    def _see(
+        self, now: Instant, window: Window, operator: str, instances: Instances, newest: Sample
+    ) -> ObservedState | None:
         width_s = self.settings.window_size_s
         readings = window.samples(operator, now - 2 * width_s)
         recent = [reading for reading in readings if reading.at_s >= now - width_s]
@@ -206,7 +213,8 @@ class QLearning(OperatorPolicy[QLearningSettings]):
                 agent.rising = bool(grown_per_s > 0)
         region = Region.of(latency_s / self.grid.target_s, rising=agent.rising)
         state = agent.table.state(latency_s, rising=agent.rising)
-        return ObservedState(state, region, latency_s, rate_per_s if newest.input_rate_per_s is not None else None)
+        known_per_s = rate_per_s if newest.input_rate_per_s is not None else None
+        return ObservedState(state, region, latency_s, known_per_s, instances.planned)
 
     def _act(
         self,
@@ -274,25 +282,23 @@ class QLearning(OperatorPolicy[QLearningSettings]):
         self, operator: str, values: tuple[float, float, float], feasible: tuple[Action, ...]
     ) -> tuple[Action, bool]:
         """The action, and whether it was drawn at random."""
-        kind, agent = self._exploration(operator), self._agent(operator)
-        if kind is not Exploration.GREEDY:
-            epsilon = agent.epsilon
-            if kind is Exploration.DECREASING:
-                agent.epsilon = max(0.0, epsilon - self.settings.epsilon_step)
-            if agent.random.random() < epsilon:
-                return feasible[int(agent.random.integers(len(feasible)))], True
-        return best_action(values, feasible), False
+        agent = self._agent(operator)
+        choice = Choice(values, feasible, agent.epsilon, self.settings.epsilon_step, agent.random)
+        tried, agent.epsilon = EXPLORATIONS[self._exploration(operator)](choice)
+        return (best_action(values, feasible), False) if tried is None else (tried, True)
 
-    def _exploration(self, operator: str) -> Exploration:
+    def _exploration(self, operator: str) -> str:
         return self.settings.policy
 
     def _reward(self, last: Experience, done: Action, seen: ObservedState) -> float:
-        return reward_of(
-            self.settings.reward,
-            done,
-            latency_share=seen.latency_s / self.grid.target_s,
-            rising=seen.state.rising,
-            latency_rose=seen.latency_s > last.latency_s,
+        return REWARDS[self.settings.reward](
+            ActionResult(
+                done,
+                latency_share=seen.latency_s / self.grid.target_s,
+                rising=seen.state.rising,
+                latency_rose=seen.latency_s > last.latency_s,
+                instances=seen.instances,
+            )
         )
 
     def _learn(
@@ -333,7 +339,7 @@ class QLearning(OperatorPolicy[QLearningSettings]):
             "q_none": values[Action.NONE],
             "q_in": values[Action.IN],
             "action": str(action),
-            "epsilon": None if self._exploration(operator) is Exploration.GREEDY else self._agent(operator).epsilon,
+            "epsilon": None if self._exploration(operator) == Exploration.GREEDY else self._agent(operator).epsilon,
         }
 
     def _state(self) -> dict[str, JSON]:

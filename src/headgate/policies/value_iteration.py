@@ -12,10 +12,10 @@ from headgate.core.types import JSON, Instances, Instant, Sample, Target
 from headgate.core.units import format_duration
 from headgate.core.window import Window
 from headgate.policies.frame.base import Context, register
-from headgate.policies.frame.settings import PositiveSeconds
-from headgate.policies.q_learning import Exploration, ObservedState, QLearning, QLearningSettings
-from headgate.policies.q_values.agent import Experience
-from headgate.policies.q_values.table import Action, Initialiser, QState, QTable
+from headgate.policies.frame.settings import NameOf, PositiveSeconds
+from headgate.policies.q_learning import ObservedState, QLearning, QLearningSettings
+from headgate.policies.q_values.agent import Experience, Exploration
+from headgate.policies.q_values.table import INITIALISERS, Action, Initialiser, QState, QTable
 
 Pair = tuple[QState, Action]
 
@@ -90,7 +90,7 @@ def solve(
 
 
 class ValueIterationSettings(QLearningSettings):
-    initialization_mode: Initialiser = Initialiser.ZERO
+    initialization_mode: Annotated[str, NameOf(INITIALISERS)] = Initialiser.ZERO
     """What the table holds at first, and afterwards for actions that were never taken."""
     value_iteration_initialization_time_s: PositiveSeconds = 300.0
     """How long experiences are collected; meanwhile actions are chosen by ``decreasing-one-minus-epsilon``."""
@@ -160,7 +160,7 @@ class ValueIteration(QLearning):
         left_s = self._collecting.value_iteration_initialization_time_s - self._collected_s.get(operator, 0.0)
         return f"collecting experience for {format_duration(left_s)} more"
 
-    def _exploration(self, operator: str) -> Exploration:
+    def _exploration(self, operator: str) -> str:
         return self.settings.policy if operator in self._solved else Exploration.DECREASING
 
     def _learn(

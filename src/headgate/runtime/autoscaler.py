@@ -32,6 +32,7 @@ from headgate.rules.model import RulePolicy
 from headgate.runtime.assembly import AssembledLoop, LoopSpec, goal_of, open_loop
 from headgate.runtime.exposition.job_figures import JobExposure, expose
 from headgate.runtime.loop import Clock, ControlLoop, EventWatcher, Mode, SystemClock, Watcher, mode_named
+from headgate.runtime.spark_settings import GivenSettings
 
 if TYPE_CHECKING:
     from headgate.engines.spark import SparkSession, StreamingContext
@@ -264,22 +265,27 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     - ``drain_timeout``: how long an executor may take to leave before it is killed
     - ``metrics_port``: a port of the loopback interface where Prometheus can read the metrics of the job, 0 for a free
       one (``metrics_url`` of the autoscaler); ``OTEL_…`` variables send the same to a collector
+
+    What is not given of ``settings``, ``guards``, ``executors`` and ``seed`` is taken from Spark's configuration
+    (``spark.headgate.…``, see ``runtime/spark_settings.py``).
     """
     with needing("autoscale"):
-        from headgate.engines.spark import SPARK_METRICS, application_id, application_name, open_engine
+        from headgate.engines.spark import SPARK_METRICS, application_id, application_name, configuration, open_engine
 
+    goal_of(objective, executors, price)  # Report a wrong objective before anything else.
+    given = GivenSettings(policy, settings, guards, executors, seed).completed(configuration(spark))
     spec = LoopSpec(
-        objective=goal_of(objective, executors, price),
+        objective=goal_of(objective, given.executors, price),
         policy=policy,
-        settings=settings,
-        guards=guards,
+        settings=given.settings,
+        guards=given.guards,
         constraints=constraints,
         metrics=metrics,
         shadows=shadows,
         mode=mode,
         state=state,
         journal=journal,
-        seed=seed,
+        seed=given.seed,
     )
     # All errors in the arguments are found before the session is touched.
     parts = spec.parts(Topology.single(), SPARK_METRICS)

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.policies.q_values.agent import Reward, reward_of
+from headgate.policies.q_values.agent import REWARDS, ActionResult, Reward
 from headgate.policies.q_values.table import Action
 
 BELOW, ABOVE = 0.25, 1.5
 
 
 def rewards(kind: Reward, share: float, *, rising: bool, rose: bool) -> tuple[float, ...]:
-    return tuple(reward_of(kind, action, latency_share=share, rising=rising, latency_rose=rose) for action in Action)
+    return tuple(REWARDS[kind](ActionResult(action, share, rising, rose, instances=3)) for action in Action)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from pyspark.streaming import StreamingContext
 
     from headgate.engines.spark.dstream import DStreamEngine, open_engine
-    from headgate.engines.spark.engine import SPARK_METRICS, SparkEngine, application_id, application_name
+    from headgate.engines.spark.engine import (
+        SPARK_METRICS,
+        SparkEngine,
+        application_id,
+        application_name,
+        configuration,
+    )
 
 __all__ = [
     "SPARK_METRICS",
@@ -22,6 +28,7 @@ __all__ = [
     "StreamingContext",
     "application_id",
     "application_name",
+    "configuration",
     "open_engine",
 ]
 
@@ -33,6 +40,7 @@ _MODULES = {
     "StreamingContext": "pyspark.streaming",
     "application_id": "headgate.engines.spark.engine",
     "application_name": "headgate.engines.spark.engine",
+    "configuration": "headgate.engines.spark.engine",
     "open_engine": "headgate.engines.spark.dstream",
 }
 

@@ -518,6 +518,11 @@ def application_name(job: SparkSession | StreamingContext) -> str:
     return str(_session(job).sparkContext.appName)
 
 
+def configuration(job: SparkSession | StreamingContext) -> dict[str, str]:
+    """Return the configuration that its application was started with."""
+    return dict(_session(job).sparkContext.getConf().getAll())
+
+
 def _session(job: SparkSession | StreamingContext) -> SparkSession | StreamingContext:
     session: SparkSession | StreamingContext = own_session(job)
     if not hasattr(session, "sparkContext"):

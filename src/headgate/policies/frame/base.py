@@ -24,6 +24,7 @@ from headgate.core.affordable import Affordable
 from headgate.core.contracts import Guard
 from headgate.core.errors import InputError, StateError, UnknownNameError
 from headgate.core.guards import (
+    STRATEGIES,
     AllowedSizes,
     Attainable,
     Bounds,
@@ -45,7 +46,7 @@ from headgate.core.plugins import load_plugin, package_of, plugins
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, NO_NUMBERS, Instances, Instant, Number, Proposal, Sample, Target
 from headgate.core.window import DEFAULT_RETENTION_S, Window
-from headgate.policies.frame.settings import Seconds, Settings, make_settings
+from headgate.policies.frame.settings import NameOf, Seconds, Settings, make_settings
 
 Gain = Annotated[float, Field(gt=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -54,8 +55,9 @@ Count = Annotated[int, Field(ge=1)]
 class GuardSettings(Settings):
     """What stabilises a policy. Bounds come from the objective."""
 
-    strategy: StrategyKind = StrategyKind.AS_PROPOSED
-    """How many instances a change is made of: as the policy proposed, or a strategy that takes only its direction."""
+    strategy: Annotated[str, NameOf(STRATEGIES)] = StrategyKind.AS_PROPOSED
+    """How many instances a change is made of: as the policy proposed, or a strategy that takes only its direction.
+    Strategies of your own have names too."""
     granularity: Count = 1
     """Instances per step of a strategy."""
     max_out: Count | None = None
@@ -101,7 +103,7 @@ class GuardSettings(Settings):
             Bounds(lowest, highest, own, objective),
             Useful(),
             None
-            if self.strategy is StrategyKind.AS_PROPOSED
+            if self.strategy == StrategyKind.AS_PROPOSED
             else Strategy(self.strategy, self.granularity, lowest, highest, own),
             StepLimit(self.max_out, self.max_in) if self.max_out or self.max_in else None,
             Hysteresis(self.gain_out, self.gain_in) if min(self.gain_out, self.gain_in) < 1 else None,

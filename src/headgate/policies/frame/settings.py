@@ -6,11 +6,23 @@ Tables in the docs, ``headgate policies`` and error messages are all generated f
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationError,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
 from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.plugins import Functions
 from headgate.core.units import parse_duration_s, parse_share
 
 
@@ -32,6 +44,26 @@ PositiveSeconds = Annotated[float, Field(gt=0), _readable(parse_duration_s)]
 
 Share = Annotated[float, Field(ge=0, le=1), _readable(parse_share)]
 """A share: ``5%`` or ``0.05``."""
+
+
+@dataclass(frozen=True)
+class NameOf:
+    """Annotates a text that names a function: built in, of the program, or of another package."""
+
+    functions: Functions[Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._known, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(schema), "enum": list(self.functions.names)}
+
+    def _known(self, name: str) -> str:
+        try:
+            self.functions[name]
+        except InputError as error:
+            raise ValueError(str(error)) from error
+        return str(name)
 
 
 class Settings(BaseModel):

@@ -1,13 +1,15 @@
-"""What one agent of q-learning knows, apart from how it decides: it can be saved, restored and shown."""
+"""What one agent of q-learning knows, how it explores, and what rewards it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
 import numpy as np
 
+from headgate.core.plugins import Functions
 from headgate.core.types import JSON, Instant
 from headgate.core.units import plain
 from headgate.policies.frame.base import StateTable
@@ -15,7 +17,7 @@ from headgate.policies.q_values.table import Action, QState, QTable, Region, bes
 
 
 class Reward(StrEnum):
-    """Which rules count: the first three, or all four."""
+    """The rules of the document: the first three, or all four."""
 
     PREFER_SCALE_IN = "prefer-scale-in-when-load-is-decreasing"
     LATENCY_ONLY = "latency-only"
@@ -47,20 +49,88 @@ def _preferring_scale_in(share: float) -> Mapping[tuple[Region, bool], _Row]:
     }
 
 
-_TABLES = {Reward.LATENCY_ONLY: _table, Reward.PREFER_SCALE_IN: _preferring_scale_in}
+@dataclass(frozen=True, slots=True)
+class ActionResult:
+    """An action and the state that it led to, for its reward.
 
-
-def reward_of(kind: Reward, action: Action, *, latency_share: float, rising: bool, latency_rose: bool) -> float:
-    """Return the reward for an action by the state it led to.
-
-    - ``latency_share``: latency over target; ``rising``: whether the load rises
-    - ``latency_rose``: since the action was taken
-
-    >>> reward_of(Reward.PREFER_SCALE_IN, Action.OUT, latency_share=0.75, rising=True, latency_rose=True)
+    >>> result = ActionResult(Action.OUT, latency_share=0.75, rising=True, latency_rose=True, instances=3)
+    >>> REWARDS[Reward.PREFER_SCALE_IN](result)
     0.75
     """
-    region = Region.of(latency_share, rising=rising)
-    return float(_TABLES[kind](min(1.0, latency_share))[region, latency_rose][action])
+
+    action: Action
+    latency_share: float
+    """Latency over target."""
+    rising: bool
+    """Whether the load rises."""
+    latency_rose: bool
+    """Since the action was taken."""
+    instances: int
+    """Planned now."""
+
+    @property
+    def region(self) -> Region:
+        return Region.of(self.latency_share, rising=self.rising)
+
+
+REWARDS: Functions[Callable[[ActionResult], float]] = Functions("reward", "headgate.rewards")
+
+
+@REWARDS.register(Reward.PREFER_SCALE_IN)
+def _reward_preferring_scale_in(result: ActionResult) -> float:
+    table = _preferring_scale_in(min(1.0, result.latency_share))
+    return float(table[result.region, result.latency_rose][result.action])
+
+
+@REWARDS.register(Reward.LATENCY_ONLY)
+def _reward_by_latency(result: ActionResult) -> float:
+    return float(_table(min(1.0, result.latency_share))[result.region, result.latency_rose][result.action])
+
+
+class Exploration(StrEnum):
+    """How an action is chosen by the table, in the document."""
+
+    GREEDY = "greedy"
+    ONE_MINUS_EPSILON = "one-minus-epsilon"
+    DECREASING = "decreasing-one-minus-epsilon"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What an agent chooses between."""
+
+    values: tuple[float, float, float]
+    """Of scale-out, no action and scale-in, in the present state."""
+    feasible: tuple[Action, ...]
+    epsilon: float
+    epsilon_step: float
+    random: np.random.Generator
+    """The agent's own: draw from no other, so that a run can be repeated."""
+
+    def drawn(self) -> Action:
+        """Return a feasible action, each with the same probability."""
+        return self.feasible[int(self.random.integers(len(self.feasible)))]
+
+
+Explored: TypeAlias = tuple[Action | None, float]
+"""The action that is tried, ``None`` for the best one, and epsilon from now on."""
+EXPLORATIONS: Functions[Callable[[Choice], Explored]] = Functions("exploration", "headgate.explorations")
+
+
+@EXPLORATIONS.register(Exploration.GREEDY)
+def _greedy(choice: Choice) -> Explored:
+    return None, choice.epsilon
+
+
+@EXPLORATIONS.register(Exploration.ONE_MINUS_EPSILON)
+def _one_minus_epsilon(choice: Choice) -> Explored:
+    return choice.drawn() if choice.random.random() < choice.epsilon else None, choice.epsilon
+
+
+@EXPLORATIONS.register(Exploration.DECREASING)
+def _decreasing(choice: Choice) -> Explored:
+    action, _ = _one_minus_epsilon(choice)
+    return action, max(0.0, choice.epsilon - choice.epsilon_step)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,16 @@ region   latency      load   what is preferred
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headgate.core.errors import StateError
+from headgate.core.plugins import Functions
 from headgate.core.types import JSON
 
 
@@ -67,7 +69,7 @@ class Region(IntEnum):
 
 
 class Initialiser(StrEnum):
-    """What a table holds before anything was learned."""
+    """What a table holds before anything was learned, in the document."""
 
     ZERO = "zero"
     RANDOM = "random"
@@ -91,6 +93,39 @@ def first_values(latency_share: float, *, rising: bool) -> tuple[float, float, f
             return 0.0, 1.0, -1.0
         case Region.RELAXED:
             return 0.0, latency_share, 1 - latency_share
+
+
+@dataclass(frozen=True, slots=True)
+class NewState:
+    """A state before anything was learned of it."""
+
+    latency_share: float
+    """The middle of its bucket over the target."""
+    rising: bool
+    """Whether the load rises."""
+    random: np.random.Generator
+    """The agent's own: draw from no other, so that a run can be repeated."""
+
+
+FirstValues: TypeAlias = tuple[float, float, float]
+"""Of scale-out, no action and scale-in."""
+INITIALISERS: Functions[Callable[[NewState], FirstValues]] = Functions("initialiser", "headgate.initialisers")
+
+
+@INITIALISERS.register(Initialiser.ZERO)
+def _zero(state: NewState) -> FirstValues:
+    return 0.0, 0.0, 0.0
+
+
+@INITIALISERS.register(Initialiser.RANDOM)
+def _random(state: NewState) -> FirstValues:
+    out, none, in_ = state.random.uniform(-1, 1, len(Action))
+    return float(out), float(none), float(in_)
+
+
+@INITIALISERS.register(Initialiser.OPTIMIZED)
+def _optimized(state: NewState) -> FirstValues:
+    return first_values(state.latency_share, rising=state.rising)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,17 +173,17 @@ class QTable:
     """
 
     def __init__(
-        self, grid: Grid, initialiser: Initialiser = Initialiser.ZERO, random: np.random.Generator | None = None
+        self, grid: Grid, initialiser: str = Initialiser.ZERO, random: np.random.Generator | None = None
     ) -> None:
         self.grid = grid
         self._values: NDArray[np.float64] = np.zeros((grid.buckets, 2, len(Action)))
         self._visits = np.zeros(self._values.shape, dtype=int)
-        if initialiser is Initialiser.RANDOM and random is not None:
-            self._values = random.uniform(-1, 1, self._values.shape)
-        elif initialiser is Initialiser.OPTIMIZED:
+        if initialiser != Initialiser.ZERO:
+            first, source = INITIALISERS[initialiser], random or np.random.default_rng(0)
             for bucket in range(grid.buckets):
                 for rising in (False, True):
-                    self._values[bucket, int(rising)] = first_values(grid.latency_share(bucket), rising=rising)
+                    state = NewState(grid.latency_share(bucket), rising, source)
+                    self._values[bucket, int(rising)] = first(state)
 
     def state(self, latency_s: float, *, rising: bool) -> QState:
         return QState(self.grid.bucket(latency_s), rising)

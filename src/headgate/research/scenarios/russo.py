@@ -146,7 +146,7 @@ DAG_CASES = (
 
 @scenario(
     "russo-dag",
-    "One year of four operators with a fork and a join, which the document leaves to future work.",
+    "One year of four operators with a fork and a join, where the document evaluates chains only.",
     takes_s=120.0,
 )
 def run_dag(progress: Progress) -> ScenarioOutcome:
