@@ -181,7 +181,7 @@ NOT_RUN = {
     "python -m benchmarks.kafka_load": "it takes the better part of an hour, and tells nothing in its first minutes",
     "spark-submit --master k8s": "there is no Kubernetes to submit to",
     "spark-submit --master yarn": "there is no YARN to submit to",
-    "spark-submit --conf spark.headgate": "it names a job of yours; tests/live/test_dstream.py has such a configuration",
+    "spark-submit --conf spark.headgate": "the job is yours; tests/live/test_dstream.py has such a configuration",
     "headgate submit job.yaml": "it names a cluster; tests/live/test_submit.py runs such a job",
     "headgate autoscale-flink --url http://jobmanager:8081": "there is no Kubernetes to start TaskManagers",
 }

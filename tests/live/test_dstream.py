@@ -16,7 +16,7 @@ from pyspark.streaming import StreamingContext
 
 import headgate
 from headgate.core.errors import UnsupportedEngineError
-from headgate.core.types import Observation
+from headgate.core.types import Observation, Role
 from headgate.engines.spark import SparkEngine
 from headgate.journal.writer import SqliteJournal
 from tests.live.support import eventually, resize
@@ -126,6 +126,69 @@ def test_batches_are_read_and_the_job_is_scaled_out_when_they_wait(
     with closing(SqliteJournal.read(journal)) as reader:
         changes = [decision.verdicts["job"] for decision in reader.decisions() if not decision.is_hold]
     assert changes[0].code == "ratio-high"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+def test_azimis_learner_scales_a_dstream_job_as_sparks_configuration_says(
+    spark: SparkSession, engine: SparkEngine, streaming: StreamingContext, tmp_path: Path
+) -> None:
+    """q-learning acts, and its relatives decide on the same batches; all are at work on readings of DStreams."""
+    resize(engine, 2)
+    engine.close()
+    feed = Feed(seconds=120.0)
+    counts: list[int] = []
+    lines = streaming.socketTextStream("127.0.0.1", feed.port)
+    lines.repartition(3).mapPartitions(working(COST_S)).foreachRDD(lambda rdd: counts.append(rdd.count()))
+    conf = streaming.sparkContext._conf
+    learner = {
+        "targetLatency": f"{BATCH_S}s",
+        "windowSize": f"{2 * BATCH_S}s",
+        "decisionInterval": f"{BATCH_S}s",
+        "executorStrategy": "static",
+        "minExecutors": "2",
+        "maxExecutors": "3",
+    }
+    for name, value in learner.items():
+        conf.set(f"spark.headgate.{name}", value)
+    journal = tmp_path / "journal.db"
+    shadows = ("value-iteration", "committee", "online-parameter-optimization")
+    seen: list[Observation] = []
+    streaming.start()
+    try:
+        with headgate.autoscale(
+            streaming,
+            objective="latency p95 < 6s",
+            policy="q-learning",
+            interval=1.0,
+            journal=journal,
+            take_over=True,
+            shadows=shadows,
+        ) as autoscaler:
+            autoscaler.watch(lambda observation, _: seen.append(observation) if observation else None)
+            # One executor receives, and one is left for more than a second of work per second.
+            eventually("a scale-out", lambda: bool(seen) and seen[-1].instances["job"].requested == 3)
+            eventually("three executors", lambda: seen[-1].instances["job"].ready == 3)
+            feed.close()
+            eventually("all batches", lambda: sum(counts) >= feed.sent)
+    finally:
+        feed.close()
+        for name in learner:
+            conf.remove(f"spark.headgate.{name}") if hasattr(conf, "remove") else conf._jconf.remove(
+                f"spark.headgate.{name}"
+            )
+    with closing(SqliteJournal.read(journal)) as reader:
+        decisions = reader.decisions()
+        settings = reader.runs()[-1].settings
+    acting = [decision for decision in decisions if decision.role is Role.ACTING and not decision.is_hold]
+    assert acting[0].verdicts["job"].code == "scale-out"
+    assert acting[0].verdicts["job"].numbers["target_s"] == BATCH_S
+    assert settings["window_size_s"] == 2 * BATCH_S
+    codes = {
+        name: {decision.verdicts["job"].code for decision in decisions if decision.policy == name} for name in shadows
+    }
+    assert all(found - {"no-data"} for found in codes.values()), codes
+    assert sum(counts) == feed.sent
 
 
 def test_spark_streamings_own_allocation_is_not_fought(streaming: StreamingContext) -> None:
