@@ -140,7 +140,7 @@ def test_azimis_learner_scales_a_dstream_job_as_sparks_configuration_says(
     counts: list[int] = []
     lines = streaming.socketTextStream("127.0.0.1", feed.port)
     lines.repartition(3).mapPartitions(working(COST_S)).foreachRDD(lambda rdd: counts.append(rdd.count()))
-    conf = streaming.sparkContext._conf
+    conf: Any = streaming.sparkContext._conf
     learner = {
         "targetLatency": f"{BATCH_S}s",
         "windowSize": f"{2 * BATCH_S}s",
@@ -174,16 +174,13 @@ def test_azimis_learner_scales_a_dstream_job_as_sparks_configuration_says(
     finally:
         feed.close()
         for name in learner:
-            conf.remove(f"spark.headgate.{name}") if hasattr(conf, "remove") else conf._jconf.remove(
-                f"spark.headgate.{name}"
-            )
+            conf._jconf.remove(f"spark.headgate.{name}")
     with closing(SqliteJournal.read(journal)) as reader:
-        decisions = reader.decisions()
-        settings = reader.runs()[-1].settings
+        decisions, (_, run) = reader.decisions(), reader.runs()[-1]
     acting = [decision for decision in decisions if decision.role is Role.ACTING and not decision.is_hold]
     assert acting[0].verdicts["job"].code == "scale-out"
     assert acting[0].verdicts["job"].numbers["target_s"] == BATCH_S
-    assert settings["window_size_s"] == 2 * BATCH_S
+    assert run.settings["window_size_s"] == 2 * BATCH_S
     codes = {
         name: {decision.verdicts["job"].code for decision in decisions if decision.policy == name} for name in shadows
     }
