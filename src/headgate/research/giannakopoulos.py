@@ -23,6 +23,8 @@ SLO = LatencySlo(JOB.trigger_interval_s + ALLOWED_S)
 OBJECTIVE = Objective(SLO, 1, 8)
 SERVICE_RATE_PER_S = 1250.0
 STARTUP_S = 30.0
+AHEAD_S = 60.0
+"""How far ahead loads are predicted, in the document too."""
 SWITCHED = "mode-switched"
 DISCARD: Mapping[str, object] = {"growth_waits": True}
 """The document discards all readings until the job has recovered, for scaling out too."""
@@ -70,6 +72,45 @@ class JournaledRun:
     @property
     def decisions(self) -> list[Decision]:
         return self.journal.decisions()
+
+    @property
+    def capacity_per_s(self) -> float:
+        """The load of one instance that the policy has learned by the end, the document's w_max."""
+        state = self.result.state
+        return float(state.get("reactive", state)["learned"]["job"][0])
+
+    def busy(self) -> list[tuple[float, float, int]]:
+        """Return time, how many instances the load needs by that capacity, and how many there are."""
+        return [
+            (seen.at_s, sample.input_rate_per_s / self.capacity_per_s, seen.instances["job"].ready)
+            for seen in self.result.observations
+            if (sample := seen.samples.get("job")) is not None and sample.input_rate_per_s is not None
+        ]
+
+    def over_utilized(self) -> int:
+        """Count the violating readings in which the load is above the capacity of all instances."""
+        over = {at_s for at_s, needed, ready in self.busy() if needed > ready}
+        violated = {
+            seen.at_s
+            for seen in self.result.observations
+            if (sample := seen.samples.get("job")) is not None and SLO.violated_by(sample)
+        }
+        return len(over & violated)
+
+    def forecasts(self) -> list[tuple[float, float, float]]:
+        """Return time, the highest load predicted for the next minute, and the highest that was read in it."""
+        read = [
+            (seen.at_s, sample.input_rate_per_s)
+            for seen in self.result.observations
+            if (sample := seen.samples.get("job")) is not None and sample.input_rate_per_s is not None
+        ]
+        found = []
+        for decision in self.decisions:
+            ahead = decision.verdicts["job"].numbers.get("highest_rate_ahead_per_s")
+            actual = [rate for at_s, rate in read if decision.at_s < at_s <= decision.at_s + AHEAD_S]
+            if isinstance(ahead, float) and actual and decision.at_s + AHEAD_S <= read[-1][0]:
+                found.append((decision.at_s, ahead, max(actual)))
+        return found
 
     def violations(self, from_s: float = 0.0, until_s: float = float("inf")) -> int:
         """Count the readings that violate the objective."""
@@ -142,6 +183,47 @@ def model_plot(state: Mapping[str, JSON]) -> Plot:
         "Each line: the share of the objective that a load uses up with this many instances, as the policy learned it."
     )
     return Plot("Performance model", data, axes("records/s", "% of the objective used up"), key)
+
+
+def utilization_plot(title: str, played: JournaledRun) -> Plot:
+    """Plot the instances that the load needs by the learned capacity, and those that there are."""
+    times_s, needed, ready = zip(*played.busy(), strict=True)
+    data = [
+        line("load over the capacity of an instance", times_s, [round(value, 3) for value in needed]),
+        line("instances", times_s, ready, line={"shape": "hv"}),
+    ]
+    key = f"Over-utilised where the load is above the instances; one carries {played.capacity_per_s:.0f} records/s."
+    return Plot(title, data, axes("seconds", "instances"), key)
+
+
+def prediction_plots(played: JournaledRun) -> list[Plot]:
+    """Plot how far the model and the predictions of the load were off."""
+    residuals = [
+        (decision.at_s, round(residual, 4))
+        for decision in played.decisions
+        if isinstance(residual := decision.verdicts["job"].numbers.get("residual"), float)
+    ]
+    plots = []
+    if residuals:
+        times_s, values = zip(*residuals, strict=True)
+        key = "Measured less predicted, as a share of the bound, of the newest judged reading."
+        plots.append(
+            Plot("Residuals of the performance model", [line("residual", times_s, values)], axes("s", "share"), key)
+        )
+    if forecasts := played.forecasts():
+        times_s, ahead, actual = zip(*forecasts, strict=True)
+        data = [line("predicted", times_s, ahead), line("read", times_s, actual)]
+        key = "The highest load of the next minute: as predicted, and as measured."
+        plots.append(Plot("Predictions of the load", data, axes("s", "records/s"), key))
+    return plots
+
+
+def forecast_error_pct(played: JournaledRun) -> float | None:
+    """Return the mean deviation of the predicted highest load of the next minute, in percent of the one read."""
+    forecasts = played.forecasts()
+    if not forecasts:
+        return None
+    return round(100 * sum(abs(ahead - actual) / actual for _, ahead, actual in forecasts) / len(forecasts), 2)
 
 
 def largest_residual(decisions: Sequence[Decision]) -> float | None:

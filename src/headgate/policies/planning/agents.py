@@ -8,6 +8,9 @@ Every agent plans over (its own rate, its own size) with eq. 2. Beyond the docum
 - **A target that is found.** For each candidate target a set of shadow agents plans on the same rates, which no
   decision changes. What each set would have cost the application (eq. 1) is a decaying mean, and the agents in charge
   are those of the cheapest candidate.
+
+Agents may also live apart, each with a planner of its own operator (``agents`` says how many there are): then each is
+given what the moves of the others would save, and they act together by that number alone.
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ class AgentsPlanner:
         *,
         targets: Sequence[float] = CANDIDATES,
         together: bool = False,
+        agents: int | None = None,
         known: bool = True,
         discount: float = 0.99,
         learning_rate: float = 0.1,
@@ -62,7 +66,7 @@ class AgentsPlanner:
         self._learning_rate = learning_rate
         self._sweeps = sweeps
         self._memory_slots = memory_slots
-        share = count if together else 1
+        share = (agents or count) if together else 1
         self._reconfiguration = weights.reconfiguration / share
         self._resources = weights.resources * application.sizes[:, None] / (application.max_instances * share)
         levels = max(grid.levels for grid in grids)
@@ -85,11 +89,20 @@ class AgentsPlanner:
         """The utilisation that the agents in charge keep below."""
         return self.targets[self._in_charge()]
 
-    def choose(self, levels: Levels, sizes: Sizes) -> Sizes:
+    def choose(self, levels: Levels, sizes: Sizes, saved_elsewhere: float = 0.0) -> Sizes:
+        """Return the next sizes; ``saved_elsewhere`` is what the moves of agents that live apart would save."""
         lowest = self._application.min_instances
-        position = np.array([position_of(sizes, lowest, self._application.max_instances)])
-        chosen = self._moves(self.after[self._in_charge()][None], levels, position)[0]
+        after = self.after[self._in_charge()][None]
+        chosen = self._moves(after, levels, self._position(sizes), saved_elsewhere)[0]
         return tuple(int(index) + lowest for index in chosen)
+
+    def saving(self, levels: Levels, sizes: Sizes) -> float:
+        """Return what the best moves would save: the one number that other agents need."""
+        stay, near = self._near(self.after[self._in_charge()][None], levels, self._position(sizes))
+        return float((stay - near.min(axis=2)).sum())
+
+    def _position(self, sizes: Sizes) -> NDArray[np.int64]:
+        return np.array([position_of(sizes, self._application.min_instances, self._application.max_instances)])
 
     def learn(self, levels: Levels, sizes: Sizes, next_levels: Levels, outcome: SlotOutcome) -> None:
         for index, seen in enumerate(self.transitions):
@@ -101,21 +114,27 @@ class AgentsPlanner:
         for _ in range(self._sweeps):
             self._sweep()
 
-    def _moves(self, after: Floats, levels: Levels, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the next sizes of the agents of each candidate."""
+    @staticmethod
+    def _near(after: Floats, levels: Levels, positions: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """Return the values of the present size, and of one fewer, the same and one more."""
         # [candidate, operator, size] at the present levels, with walls around the smallest and the largest size.
         values = np.full((*after.shape[:2], after.shape[2] + 2), np.inf)
         values[:, :, 1:-1] = after[:, np.arange(after.shape[1]), :, levels].transpose(1, 0, 2)
-        index = positions[:, :, None]
-        near = np.take_along_axis(values, index + np.arange(3), axis=2)
+        near = np.take_along_axis(values, positions[:, :, None] + np.arange(3), axis=2)
+        return near[:, :, 1], near
+
+    def _moves(
+        self, after: Floats, levels: Levels, positions: NDArray[np.int64], saved_elsewhere: float = 0.0
+    ) -> NDArray[np.int64]:
+        """Return the next sizes of the agents of each candidate."""
+        stay, near = self._near(after, levels, positions)
         best = near.argmin(axis=2)
-        stay = near[:, :, 1]
         saved = stay - near.min(axis=2)
         if not self._together:
             acts = saved > self._reconfiguration + TIE
         else:
             whole = self._application.weights.reconfiguration
-            acts = (saved > TIE) & (saved.sum(axis=1) > whole + TIE)[:, None]
+            acts = (saved > TIE) & (saved.sum(axis=1) + saved_elsewhere > whole + TIE)[:, None]
         return np.where(acts, positions + best - 1, positions)
 
     def _sweep(self) -> None:

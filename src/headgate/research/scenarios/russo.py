@@ -1,4 +1,4 @@
-"""russo-table-1, russo-fig-2b, russo-sensitivity, russo-dag, russo-beyond: a year of agents and central planners."""
+"""russo-table-1, -fig-2b, -sensitivity, -dag, -beyond and -agents: a year of agents and central planners."""
 
 from __future__ import annotations
 
@@ -10,7 +10,19 @@ from headgate.core.types import JSON
 from headgate.lab.scenario import Progress, ScenarioOutcome, part_of, scenario
 from headgate.policies.planning.model import Weights
 from headgate.render.page import Plot
-from headgate.research.russo.evaluation import PlannerCase, best_load, cost_curves, notes, row_of, run_all
+from headgate.research.russo.evaluation import (
+    MAX_INSTANCES,
+    PlannerCase,
+    World,
+    best_load,
+    cost_curves,
+    make_planner,
+    notes,
+    row_of,
+    run_all,
+)
+from headgate.research.russo.separate_agents import SeparateAgents
+from headgate.research.russo.slotted_network import SlottedNetwork
 
 OPERATORS = (1, 2, 3, 4)
 FIGURE_2B: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -210,3 +222,40 @@ def run_beyond(progress: Progress) -> ScenarioOutcome:
 def _problem(contender: PlannerCase) -> tuple[int, bool]:
     """Return what an exact plan has in common with the others on the same application."""
     return contender.operators, bool(contender.world)
+
+
+WEEK = 7 * 1440
+TARGET = 0.7
+
+
+@scenario(
+    "russo-agents",
+    "A week of three agents as processes of their own, which exchange one number per slot or none.",
+    takes_s=40.0,
+)
+def run_agents(progress: Progress) -> ScenarioOutcome:
+    load = best_load()
+    world = World(3, WEEK, load)
+    start = ((MAX_INSTANCES + 1) // 2,) * world.operators
+    rows: list[dict[str, JSON]] = []
+    for together in (False, True):
+        label = f"Decentralized (U={TARGET}){', acting together' if together else ''}"
+        case = PlannerCase(label, "rl-decentralized", {"targets": (TARGET,), "together": together})
+        within = world.run(make_planner(world, case.policy, case.options))
+        with SeparateAgents(world.application, world.grid, target=TARGET, together=together) as agents:
+            apart = SlottedNetwork(world.application, world.grid).run(agents, world.levels, start)
+        rows += [
+            {**row_of(case, within), "processes": 1, "numbers_per_agent_and_slot": None, "same_slots": None},
+            {
+                **row_of(case, apart),
+                "processes": world.operators,
+                "numbers_per_agent_and_slot": agents.exchanged / world.operators / WEEK,
+                "same_slots": apart == within,
+            },
+        ]
+        progress(len(rows) / 4)
+    note = (
+        "Each agent is a process that knows its operator's speed, rate and size. Acting together it sends what its "
+        "best move would save to each of the others; nobody adds up for them."
+    )
+    return ScenarioOutcome(rows, (*notes(load), note))
