@@ -146,7 +146,6 @@ def _opened(
     *,
     acts: bool,
 ) -> FlinkEngine:
-    from headgate.core.objective import LatencySlo
     from headgate.engines.flink import FlinkEngine
     from headgate.engines.flink.task_managers import open_provider
 
@@ -157,7 +156,7 @@ def _opened(
         fewest=goal.min_instances,
         most=goal.max_instances,
         price_per_slot_hour=goal.price_per_instance_hour if price is None else price,
-        late_after_s=goal.slo.bound_s if isinstance(goal.slo, LatencySlo) else None,
+        late_after_s=goal.late_after_s,
         provider=open_provider(named, target.partition("#")[0], deployment),
         standby=standby,
         acts=acts,

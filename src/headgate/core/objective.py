@@ -381,6 +381,11 @@ class Objective:
     def clamp(self, instances: int) -> int:
         return max(self.min_instances, min(self.max_instances, instances))
 
+    @property
+    def late_after_s(self) -> float | None:
+        """The latency after which a record is late; ``None`` where the objective is not about latency."""
+        return self.slo.bound_s if isinstance(self.slo, LatencySlo) else None
+
     def slo_of(self, operator: str) -> Slo:
         """The objective of one operator."""
         return self.operators.get(operator, self.slo)

@@ -66,8 +66,7 @@ class AssessmentTerms:
     @property
     def late_after_s(self) -> float | None:
         """The bound of the objective, which a log has to be read with."""
-        slo = None if self.objective is None else self.objective.slo
-        return slo.bound_s if isinstance(slo, LatencySlo) else None
+        return None if self.objective is None else self.objective.late_after_s
 
     def goal(self, most_seen: int) -> Objective:
         """Return the objective within the bounds, at the price."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from headgate.core.course import Course, paid_from
 from headgate.core.errors import InputError
-from headgate.core.objective import LatencySlo, Objective
+from headgate.core.objective import Objective
 from headgate.core.types import Batch, Decision, Startup, Verdict
 from headgate.lab.batch_times import (
     SEEN_WITHIN_S,
@@ -180,7 +180,6 @@ def replay_course(
     recording: Recording, calibration: Calibration, objective: Objective, *, seed: int = 0
 ) -> tuple[Course, Sequence[Decision]]:
     """Simulate the recorded load and sizes on the calibrated job, and return its course and decisions."""
-    slo = objective.slo
     kernel = MicroBatchJob(
         recording.load,
         calibration.times.rate_per_s,
@@ -188,7 +187,7 @@ def replay_course(
         ready=recording.start,
         seed=seed,
         readings=ReadingMode.PERFECT,
-        late_after_s=slo.bound_s if isinstance(slo, LatencySlo) else None,
+        late_after_s=objective.late_after_s,
     )
     engine = SimulatedEngine(
         kernel,

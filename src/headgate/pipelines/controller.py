@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
-from headgate.core.objective import LatencySlo
 from headgate.engines.agents import AgentsEngine
 from headgate.journal.contract import Journal
 from headgate.journal.writer import SqliteJournal
@@ -100,8 +99,7 @@ def run(plan: ControllerPlan, stop: threading.Event) -> None:
     """Control the pipeline until ``stop`` is set."""
     pipeline = read_pipeline(Path(plan.file), plan.applications).with_policy(plan.policy)
     clock = SystemClock()
-    slo = pipeline.end_to_end.slo
-    meter = Meter(slo.bound_s if isinstance(slo, LatencySlo) else None, plan.counts_from_ms)
+    meter = Meter(pipeline.end_to_end.late_after_s, plan.counts_from_ms)
     store = open_store(IN_MEMORY)
     store.tokens.add(plan.token, "pipeline", {Scope.READ, Scope.AGENT})
     # Only the agents of this run may report.

@@ -21,7 +21,7 @@ from headgate.core.contracts import Engine
 from headgate.core.errors import EngineGoneError, InputError
 from headgate.core.extras import needing
 from headgate.core.metrics import MetricSource, Observed
-from headgate.core.objective import LatencySlo, Objective
+from headgate.core.objective import Objective
 from headgate.core.topology import Topology
 from headgate.core.types import JSON
 from headgate.core.units import parse_duration_s
@@ -290,7 +290,7 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     # All errors in the arguments are found before the session is touched.
     parts = spec.parts(Topology.single(), SPARK_METRICS)
     interval_s, drain_timeout_s = parse_duration_s(interval), parse_duration_s(drain_timeout)
-    clock, acts, slo = SystemClock(), parts.mode is Mode.ACT, spec.objective.slo
+    clock, acts = SystemClock(), parts.mode is Mode.ACT
     with contextlib.ExitStack() as undone:
         claim = Claim.of(application_id(spark), take_over=take_over) if acts else None
         if claim is not None:
@@ -304,7 +304,7 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
             now=clock.now,
             observed={name: source for name, source in parts.metrics.items() if isinstance(source, Observed)},
             queries=queries,
-            late_after_s=slo.bound_s if isinstance(slo, LatencySlo) else None,
+            late_after_s=spec.objective.late_after_s,
         )
         undone.callback(engine.close)
         spec = replace(spec, objective=spec.objective.fitting(engine.planned), job=job or application_name(spark))

@@ -25,13 +25,13 @@ from headgate._version import __version__
 from headgate.core.course import paid_from
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.metrics import MetricSource
-from headgate.core.objective import LatencySlo, Objective
+from headgate.core.objective import Objective
 from headgate.core.types import JSON, Decision, Observation
 from headgate.journal.contract import Journal
 from headgate.journal.findings import Differences, ShadowStory
 from headgate.policies.frame.base import PolicyMaker, guards_for
 from headgate.rules.model import RulePolicy
-from headgate.runtime.assembly import LoopSpec, open_loop
+from headgate.runtime.assembly import AssembledLoop, LoopSpec, open_loop
 from headgate.runtime.interrupts import interrupts_deferred
 from headgate.runtime.loop import ControlLoop, Mode
 from headgate.runtime.summary import RunRecord, Summary, is_objective_met, summarise
@@ -45,6 +45,7 @@ from headgate.workloads.contract import Workload
 Model: TypeAlias = Literal["queue", "micro-batch"] | MicroBatch
 """How the job works: a plain queue, micro-batches with the usual behaviour, or micro-batches with a given one."""
 
+_Kernel: TypeAlias = QueueNetwork | MicroBatchJob
 MODELS = ("queue", "micro-batch")
 DEFAULT_INTERVAL_S = 5.0
 USUAL_INTERVALS_S = (DEFAULT_INTERVAL_S, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
@@ -144,23 +145,22 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     - ``watch_files``: pick up edits of a rule file during the run, as a live loop does; the same arguments may then
       give another run
     """
-    _require_positive("seconds", seconds)
-    _require_positive("interval_s", interval_s)
-    if not objective.min_instances <= start <= objective.max_instances:
-        raise InputError(
-            f"start {start} is not allowed; it must lie between min {objective.min_instances} "
-            f"and max {objective.max_instances}."
-        )
-
-    def new_engine() -> tuple[QueueNetwork | MicroBatchJob, SimulatedEngine]:
-        kernel = _kernel(
-            workload, service_rate_per_s, model, objective, ready=start, work=work, readings=readings, seed=seed
-        )
-        return kernel, SimulatedEngine(
-            kernel, startup_s=startup_s, startup_spread=startup_spread, drain_s=drain_s, seed=seed
-        )
-
-    kernel, engine = new_engine()
+    job = _SimulatedJob(
+        workload,
+        objective,
+        service_rate_per_s,
+        work,
+        model,
+        start,
+        readings,
+        startup_s,
+        startup_spread,
+        drain_s,
+        interval_s,
+        seconds,
+        seed,
+    )
+    kernel, engine = job.opened()
     # The same arguments must give the same run, so an earlier run in the journal does not count.
     spec = LoopSpec(
         objective=objective,
@@ -179,56 +179,139 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
         watches_files=watch_files,
     )
     assembled = open_loop(spec, engine, engine, engine_name=engine.name)
-    loop, chosen = assembled.loop, assembled.parts.policy
-    run = {
-        "engine": engine.name,
-        "headgate": __version__,
-        "policy": chosen.name,
-        "settings": chosen.settings.model_dump(mode="json"),
-        "guards": guards_for(chosen, assembled.parts.spec.guards).model_dump(mode="json"),
-        "objective": str(objective),
-        "min_instances": objective.min_instances,
-        "max_instances": objective.max_instances,
-        "workload": workload.describe(),
-        "model": "micro-batch" if isinstance(model, MicroBatch) else model,
-        "micro_batch": None if model == "queue" else dataclasses.asdict(micro_batch(model)),
-        "service_rate_per_s": service_rate_per_s,
-        "start": start,
-        "readings": None if model == "queue" else str(readings),
-        "startup_s": startup_s,
-        "startup_spread": startup_spread,
-        "drain_s": drain_s,
-        "interval_s": interval_s,
-        "seconds": seconds,
-        "seed": seed,
-        "mode": str(loop.mode),
-    }
-    others = (shadows or None, metrics or None, constraints, state, journal, objective.cost)
-    if chosen.keeps(start) and loop.mode is Mode.ACT and all(other is None for other in others):
+    if assembled.parts.policy.keeps(start) and assembled.loop.mode is Mode.ACT and _needs_no_reading(spec):
+        return job.run_unobserved(spec, assembled, kernel, engine, progress)
+    return job.run_observed(assembled, kernel, engine, progress)
+
+
+def _needs_no_reading(spec: LoopSpec) -> bool:
+    """Whether nobody but the policy looks at the readings of a run."""
+    lookers = (spec.shadows or None, spec.metrics or None, spec.constraints, spec.state, spec.journal)
+    return spec.objective.cost is None and all(looker is None for looker in lookers)
+
+
+@dataclass(frozen=True, slots=True)
+class _SimulatedJob:
+    """A simulated job, and how long and how often it is observed; the arguments of ``simulate``."""
+
+    workload: Workload
+    objective: Objective
+    service_rate_per_s: float
+    work: Workload | None
+    model: Model
+    start: int
+    readings: str
+    startup_s: float
+    startup_spread: float
+    drain_s: float
+    interval_s: float
+    seconds: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        _require_positive("seconds", self.seconds)
+        _require_positive("interval_s", self.interval_s)
+        if not self.objective.min_instances <= self.start <= self.objective.max_instances:
+            raise InputError(
+                f"start {self.start} is not allowed; it must lie between min {self.objective.min_instances} "
+                f"and max {self.objective.max_instances}."
+            )
+
+    def opened(self) -> tuple[_Kernel, SimulatedEngine]:
+        """Return the job at time 0, and the engine that scales it."""
+        kernel = self._kernel()
+        return kernel, SimulatedEngine(
+            kernel,
+            startup_s=self.startup_s,
+            startup_spread=self.startup_spread,
+            drain_s=self.drain_s,
+            seed=self.seed,
+        )
+
+    def _kernel(self) -> _Kernel:
+        late_after_s = self.objective.late_after_s
+        if self.model == "queue":
+            if self.work is not None:
+                raise InputError("work of its own is not possible in the queue model; use micro-batch.")
+            ReadingMode.of(self.readings)  # The model has no use for it, but a typing error is reported.
+            return QueueNetwork(self.workload, self.service_rate_per_s, ready=self.start, late_after_s=late_after_s)
+        return MicroBatchJob(
+            self.workload,
+            self.service_rate_per_s,
+            micro_batch(self.model),
+            ready=self.start,
+            seed=self.seed,
+            work=self.work,
+            readings=self.readings,
+            late_after_s=late_after_s,
+        )
+
+    def described(self, assembled: AssembledLoop) -> dict[str, JSON]:
+        """What is run, and its settings, as plain data."""
+        policy, is_queue = assembled.parts.policy, self.model == "queue"
+        return {
+            "engine": SimulatedEngine.name,
+            "headgate": __version__,
+            "policy": policy.name,
+            "settings": policy.settings.model_dump(mode="json"),
+            "guards": guards_for(policy, assembled.parts.spec.guards).model_dump(mode="json"),
+            "objective": str(self.objective),
+            "min_instances": self.objective.min_instances,
+            "max_instances": self.objective.max_instances,
+            "workload": self.workload.describe(),
+            "model": "micro-batch" if isinstance(self.model, MicroBatch) else self.model,
+            "micro_batch": None if is_queue else dataclasses.asdict(micro_batch(self.model)),
+            "service_rate_per_s": self.service_rate_per_s,
+            "start": self.start,
+            "readings": None if is_queue else str(self.readings),
+            "startup_s": self.startup_s,
+            "startup_spread": self.startup_spread,
+            "drain_s": self.drain_s,
+            "interval_s": self.interval_s,
+            "seconds": self.seconds,
+            "seed": self.seed,
+            "mode": str(assembled.loop.mode),
+        }
+
+    def run_observed(
+        self, assembled: AssembledLoop, kernel: _Kernel, engine: SimulatedEngine, progress: Progress | None
+    ) -> SimulationResult:
+        """Run the loop to the end, with what it observes, decides and journals."""
+        loop, run = assembled.loop, self.described(assembled)
+        record, differences = RunRecord(self.objective, most=MOST_OBSERVATIONS), Differences()
+        if assembled.parts.shadows:
+            loop.shadow_watchers.append(differences)
+        try:
+            loop.note("started", f"policy {run['policy']} on {self.workload.describe()}, every {self.interval_s:g} s")
+            final = _observe_run(loop, engine, record, self.interval_s, self.seconds, progress)
+            record.truth = dataclasses.replace(kernel.course("job"), sizes=engine.sizes("job"))
+            loop.journal_observation(final)
+            loop.save_state()
+            loop.note("stopped", f"after {self.seconds:g} simulated seconds")
+        finally:
+            assembled.close_journal()
+        return SimulationResult(run, record, loop.policy.snapshot(), differences.stories(), loop.journal_fault)
+
+    def run_unobserved(
+        self,
+        spec: LoopSpec,
+        assembled: AssembledLoop,
+        kernel: _Kernel,
+        engine: SimulatedEngine,
+        progress: Progress | None,
+    ) -> SimulationResult:
+        """Let time pass for a policy that keeps its size; its readings are made when somebody looks at them."""
 
         def observed() -> RunRecord:
-            again, same_engine = RunRecord(objective, most=MOST_OBSERVATIONS), new_engine()[1]
+            again, same_engine = RunRecord(self.objective, most=MOST_OBSERVATIONS), self.opened()[1]
             same_loop = open_loop(spec, same_engine, same_engine, engine_name=engine.name).loop
-            _observe_run(same_loop, same_engine, again, interval_s, seconds, None)
+            _observe_run(same_loop, same_engine, again, self.interval_s, self.seconds, None)
             return again
 
-        quiet = _UnobservedRecord(objective, observed)
-        _advance(kernel, interval_s, seconds, progress)
+        quiet = _UnobservedRecord(self.objective, observed)
+        _advance(kernel, self.interval_s, self.seconds, progress)
         quiet.truth = dataclasses.replace(kernel.course("job"), sizes=engine.sizes("job"))
-        return SimulationResult(run, quiet, loop.policy.snapshot())
-    record, differences = RunRecord(objective, most=MOST_OBSERVATIONS), Differences()
-    if shadows:
-        loop.shadow_watchers.append(differences)
-    try:
-        loop.note("started", f"policy {chosen.name} on {workload.describe()}, every {interval_s:g} s")
-        final = _observe_run(loop, engine, record, interval_s, seconds, progress)
-        record.truth = dataclasses.replace(kernel.course("job"), sizes=engine.sizes("job"))
-        loop.journal_observation(final)
-        loop.save_state()
-        loop.note("stopped", f"after {seconds:g} simulated seconds")
-    finally:
-        assembled.close_journal()
-    return SimulationResult(run, record, loop.policy.snapshot(), differences.stories(), loop.journal_fault)
+        return SimulationResult(self.described(assembled), quiet, assembled.loop.policy.snapshot())
 
 
 def fixed_size_comparison(  # noqa: PLR0913 - the same keywords as simulate
@@ -319,9 +402,7 @@ class _UnobservedRecord(RunRecord):
         return self.observations
 
 
-def _advance(
-    kernel: QueueNetwork | MicroBatchJob, interval_s: float, seconds: float, progress: Progress | None
-) -> None:
+def _advance(kernel: _Kernel, interval_s: float, seconds: float, progress: Progress | None) -> None:
     """Let time pass by the steps of a run that observes."""
     times_s = [cycle * interval_s for cycle in range(_cycles(interval_s, seconds))] + [seconds]
     for done in range(0, len(times_s), UNOBSERVED_STEPS):
@@ -370,36 +451,6 @@ def _run(
     engine.advance(seconds)
     if progress is not None:
         progress(1.0)
-
-
-def _kernel(
-    workload: Workload,
-    service_rate_per_s: float,
-    model: Model,
-    objective: Objective,
-    *,
-    ready: int,
-    work: Workload | None,
-    readings: str,
-    seed: int,
-) -> QueueNetwork | MicroBatchJob:
-    """Return the simulated job of a model."""
-    late_after_s = objective.slo.bound_s if isinstance(objective.slo, LatencySlo) else None
-    if model == "queue":
-        if work is not None:
-            raise InputError("work of its own is not possible in the queue model; use micro-batch.")
-        ReadingMode.of(readings)  # The model has no use for it, but a typing error is reported.
-        return QueueNetwork(workload, service_rate_per_s, ready=ready, late_after_s=late_after_s)
-    return MicroBatchJob(
-        workload,
-        service_rate_per_s,
-        micro_batch(model),
-        ready=ready,
-        seed=seed,
-        work=work,
-        readings=readings,
-        late_after_s=late_after_s,
-    )
 
 
 def micro_batch(model: Model) -> MicroBatch:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from headgate.core.errors import HeadgateError
-from headgate.core.objective import By, LatencySlo, Objective, objective_from
+from headgate.core.objective import By, Objective, objective_from
 from headgate.core.types import Instant, Proposal, Target
 from headgate.core.window import Window
 from headgate.forecast.base import FloatArray
@@ -137,13 +137,13 @@ def missed_pct(summary: Summary, objective: Objective) -> float:
 
 def known_sizes(case: Case, objective: Objective, load: Workload) -> FloatArray:
     """Return the paid instances of the clairvoyant, per ``STEP_S``."""
-    slo, model = objective.slo, model_of(case)
+    model = model_of(case)
     needed = needed_instances(
         step_rates_per_s(load, case.seconds, STEP_S),
         STEP_S,
         service_rate_per_s=case.rate_per_s,
         job=None if model == "queue" else micro_batch(model),
-        bound_s=slo.bound_s if isinstance(slo, LatencySlo) else None,
+        bound_s=objective.late_after_s,
         bounds=(objective.min_instances, objective.max_instances),
     )
     return paid_instances(needed, STEP_S, case.startup_s)

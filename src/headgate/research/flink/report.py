@@ -81,12 +81,12 @@ def _pauses_s(result: FlinkResult) -> Iterator[float]:
 
 def course(result: FlinkResult) -> dict[str, JSON]:
     """Return load, delays and sizes over time as plain data."""
-    slo, load = result.run.objective.slo, parse_workload(result.run.workload)
+    load = parse_workload(result.run.workload)
     until_s = max(result.truth.last_s - result.began_s, result.run.seconds)
     steps = [sample for sample in changes(result.samples) if sample.sizes]
     return {
         "policy": result.run.policy,
-        "bound_s": slo.bound_s if isinstance(slo, LatencySlo) else None,
+        "bound_s": result.run.objective.late_after_s,
         "load": [
             (at_s, round(load.rate_per_s(at_s), 1)) for at_s in np.arange(0.0, result.run.seconds, STEP_S).tolist()
         ],

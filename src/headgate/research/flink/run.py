@@ -16,7 +16,7 @@ from headgate.apps.flink.programs import SLOW_MIDDLE, SubmittedJob
 from headgate.apps.flink.sources import TopicRecords, TopicResults
 from headgate.apps.flink.submission import submit
 from headgate.core.errors import EngineError
-from headgate.core.objective import LatencySlo, Objective
+from headgate.core.objective import Objective
 from headgate.core.types import Decision, Event, Observation, Verdict
 from headgate.engines.flink import FlinkEngine
 from headgate.engines.flink.task_managers import Provider
@@ -152,7 +152,6 @@ def opened(
     url: str, job: str, objective: Objective, clock: SystemClock, provider: Provider | None = None
 ) -> FlinkEngine:
     """Return the engine of a job that was just submitted, as soon as it is running."""
-    slo = objective.slo
     until_s = clock.now() + AT_WORK_WITHIN_S
     while True:
         try:
@@ -161,7 +160,7 @@ def opened(
                 clock.now,
                 fewest=objective.min_instances,
                 most=objective.max_instances,
-                late_after_s=slo.bound_s if isinstance(slo, LatencySlo) else None,
+                late_after_s=objective.late_after_s,
                 provider=provider,
             )
         except EngineError:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headgate.core.objective import LatencySlo, Objective, parse_objective
+from headgate.core.objective import Objective, parse_objective
 from headgate.core.types import JSON, Decision, Event
 from headgate.journal.writer import SqliteJournal
 from headgate.lab.mst import CLUSTER_START_S, PLOT_KEY, Measurement, MstPlan
@@ -84,11 +84,10 @@ class LiveResult:
 
     def course(self) -> dict[str, JSON]:
         """Return load, latency and size as they were read, as plain data."""
-        slo = self.live.objective.slo
         return {
             "policy": self.live.policy,
             "application": self.live.application,
-            "bound_s": slo.bound_s if isinstance(slo, LatencySlo) else None,
+            "bound_s": self.live.objective.late_after_s,
             "series": self.result.record.series(),
         }
 
