@@ -14,16 +14,19 @@ from headgate.core.errors import EngineError, InputError, UnknownNameError
 from headgate.core.types import JSON
 from headgate.lab.own_job import OwnJob
 from headgate.local.machine import MOST_SLOTS
-from headgate.policies.capacity.model_file import FILE_VERSION, TRAINING, VALIDATION, measurements_in
 from headgate.policies.capacity.mst import (
     DISCREPANCY,
+    FILE_VERSION,
     LAST,
     LEAST,
     TOLERANCE,
+    TRAINING,
+    VALIDATION,
     MstKind,
     MstModel,
     MstSamples,
     discrepancies,
+    measurements_in,
     select_model,
 )
 from headgate.runtime.model_file import read_model_file

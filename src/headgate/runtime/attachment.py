@@ -11,10 +11,10 @@ from typing import Any
 
 from headgate.core.errors import HeadgateError, InputError
 from headgate.core.types import JSON, Severity
+from headgate.runtime.assembly import signature
 from headgate.runtime.autoscaler import Autoscaler, autoscale
 from headgate.runtime.interrupts import raise_if_interrupted
 from headgate.runtime.job_file import JobFile, read_job_file
-from headgate.runtime.rule_file import signature
 
 logger = logging.getLogger("headgate")
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from headgate.core.errors import InputError, UnknownNameError, cause_of
 from headgate.core.types import JSON
-from headgate.policies.capacity.model_file import TRAINING, VALIDATION, curve_in, measurements_in
+from headgate.policies.capacity.mst import TRAINING, VALIDATION, curve_in, measurements_in
 from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, policy_from
 from headgate.simulation.micro_batch import SERVICE_MODELS, MicroBatch, ServiceModel, parse_service_model
 

@@ -20,7 +20,7 @@ from headgate.core.errors import EngineError, InputError, cause_of
 from headgate.core.extras import needing
 from headgate.core.types import Severity
 from headgate.local.machine import LOOPBACK
-from headgate.runtime.rule_file import signature
+from headgate.runtime.assembly import signature
 from headgate.service.api import make_api
 from headgate.service.config import ServiceConfig, read_config
 from headgate.service.config.model import Tls
