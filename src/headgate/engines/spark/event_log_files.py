@@ -19,7 +19,6 @@ from typing import BinaryIO
 from headgate.core.errors import InputError, cause_of
 from headgate.core.extras import needing
 
-ROLLING = "eventlog_v2_"
 IN_PROGRESS = ".inprogress"
 _PART = re.compile(r"events_(\d+)_")
 _COMPACTED = ".compact"

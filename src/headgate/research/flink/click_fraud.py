@@ -31,6 +31,7 @@ from headgate.research.flink.run import (
     FlinkRun,
     LoadFeeder,
     RunningJob,
+    autoscaled,
     opened,
     running_job,
 )
@@ -106,22 +107,11 @@ def _under_load(run: FlinkRun, running: RunningJob, sink: TopicSink) -> FraudRes
         clock.wait_until(start_s + run.settled_s, threading.Event())
         engine = opened(url, run.policy, run.objective, clock, LocalProvider(url))
         source = engine.topology().sources[0]
-        with autoscale_engine(
-            engine,
-            objective=run.objective,
-            policy=run.policy,
-            job=run.policy,
-            settings=run.settings or None,
-            guards=run.guards or None,
-            metrics={
-                "backlog": _query(WAITS, run.policy, prometheus.url),
-                "input_rate_per_s": _query(COMES, run.policy, prometheus.url),
-            },
-            interval=run.interval_s,
-            clock=clock,
-            watchers=[record],
-            event_watchers=[events.append],
-        ):
+        metrics = {
+            "backlog": _query(WAITS, run.policy, prometheus.url),
+            "input_rate_per_s": _query(COMES, run.policy, prometheus.url),
+        }
+        with autoscaled(run, engine, clock, record, events, metrics):
             feeder.join()
         ended_s = clock.now()
         span = (start_s + run.settled_s, ended_s, run.interval_s)

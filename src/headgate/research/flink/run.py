@@ -16,6 +16,7 @@ from headgate.apps.flink.programs import SLOW_MIDDLE, SubmittedJob
 from headgate.apps.flink.sources import TopicRecords, TopicResults
 from headgate.apps.flink.submission import submit
 from headgate.core.errors import EngineError
+from headgate.core.metrics import MetricSource
 from headgate.core.objective import Objective
 from headgate.core.types import Decision, Event, Observation, Verdict
 from headgate.engines.flink import FlinkEngine
@@ -26,7 +27,7 @@ from headgate.local.kafka import LocalKafka
 from headgate.local.records import TopicSink
 from headgate.research.flink import START_S
 from headgate.research.flink.measured import JobSlots, SinkTruth, SlotWatch
-from headgate.runtime.autoscaler import autoscale_engine
+from headgate.runtime.autoscaler import Autoscaler, autoscale_engine
 from headgate.runtime.loop import SystemClock
 from headgate.workloads.load import Load
 from headgate.workloads.replay import Replay, ReplayProgress
@@ -129,22 +130,35 @@ def _under_load(run: FlinkRun, kafka: LocalKafka, running: RunningJob) -> FlinkR
         feeder = LoadFeeder(load, TopicSink(kafka.bootstrap, topic), clock, start_s, running.report)
         cleanup.callback(feeder.stop)
         clock.wait_until(start_s + run.settled_s, threading.Event())
-        with autoscale_engine(
-            engine,
-            objective=run.objective,
-            policy=run.policy,
-            job=run.policy,
-            settings=run.settings or None,
-            guards=run.guards or None,
-            interval=run.interval_s,
-            clock=clock,
-            watchers=[record],
-            event_watchers=[events.append],
-        ):
+        with autoscaled(run, engine, clock, record, events):
             load_progress = feeder.join()
             truth = _all_results(kafka, sink, total)
     return FlinkResult(
         run, start_s, truth, load_progress, tuple(watch.samples), record.decisions, record.observations, events
+    )
+
+
+def autoscaled(
+    run: FlinkRun,
+    engine: FlinkEngine,
+    clock: SystemClock,
+    record: ControllerRecord,
+    events: list[Event],
+    metrics: Mapping[str, MetricSource] | None = None,
+) -> Autoscaler:
+    """Start the policy of a run on its job."""
+    return autoscale_engine(
+        engine,
+        objective=run.objective,
+        policy=run.policy,
+        job=run.policy,
+        settings=run.settings or None,
+        guards=run.guards or None,
+        metrics=metrics,
+        interval=run.interval_s,
+        clock=clock,
+        watchers=[record],
+        event_watchers=[events.append],
     )
 
 
