@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import unicodedata
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -62,6 +63,23 @@ def test_a_refusal_a_failure_and_a_stop_are_reported(path: Path) -> None:
     assert "refused after 100ms (the cluster is going away)" in printed
     assert "observe-failed  observe-failed in a test" in printed
     assert "3, not 9" in printed
+
+
+def test_nothing_of_a_crafted_journal_steers_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "crafted.sqlite"
+    journal = SqliteJournal(path)
+    steering = "a\x1b]0;owned\x07\x1b[2J\x9b31mb\r"
+    journal.begin(replace(RUN, policy=steering, engine=steering, job=steering))
+    for second in range(0, 120, 10):
+        journal.observed(observation(second, 1))
+    changed = decision(50, 1, 3, code=steering, proposed=9)
+    verdicts = {name: replace(verdict, reason=steering) for name, verdict in changed.verdicts.items()}
+    journal.decided(replace(changed, policy=steering, verdicts=verdicts))
+    journal.close()
+    result = headgate("explain", str(path))
+    for text in (result.stdout, result.stderr):
+        assert not {character for character in text if unicodedata.category(character) == "Cc"} - {"\n"}
+    assert "owned" in result.stdout
 
 
 def test_repeated_failures_are_grouped(tmp_path: Path) -> None:

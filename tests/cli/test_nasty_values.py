@@ -37,6 +37,7 @@ USUAL: dict[str, tuple[str, ...]] = {
     "pipeline check": ("pipeline.yaml",),
     "pipeline run": ("pipeline.yaml", "--bootstrap", NOBODY),
     "policies show": ("hpa",),
+    "release": ("orders", "count", "--why", "so", *SERVICE),
     "replay": ("run.db",),
     "report": ("run.db", "--html", "run.html"),
     "resume": ("orders", "--why", "so", *SERVICE),

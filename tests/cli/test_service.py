@@ -170,6 +170,7 @@ def test_a_job_is_paused_and_resumed() -> None:
     assert "pause: direction in (operator: a sale, " in printed("status", "clicks")
     assert printed("resume", "clicks", "--why", "over") == "clicks is scaled again.\n"
     assert printed("resume", "clicks", "--why", "again") == "nothing of clicks was paused.\n"
+    assert printed("release", "clicks", "count", "--why", "it hangs") == "another agent may join for count of clicks.\n"
     text = printed("history", "clicks")
     assert "operator changed pause: a sale" in text
     assert "agent-joined: count joined at size 1" in text

@@ -68,6 +68,16 @@ def test_it_changes_all_there_is_to_change(client: Client) -> None:
     assert {entry["why"] for entry in client.audit("clicks")} == {"a try", "tried"}
 
 
+def test_it_releases_an_agent_for_another(here: Served, client: Client) -> None:
+    assert here.report().status_code == 200
+    assert here.report(agent="new").status_code == 503
+    assert client.release("clicks", "count", why="its machine hangs")["what"] == "agent of count"
+    assert here.report(agent="new").status_code == 200
+    assert here.report().status_code == 409, "the former one is not used any longer"
+    with pytest.raises(InputError, match="unknown operator 'cuont', did you mean 'count'"):
+        client.release("clicks", "cuont", why="a slip")
+
+
 def test_it_hears_of_what_is_new(here: Served, client: Client) -> None:
     entries = client.listen("clicks", since=0)
     assert next(entries)[0] == "event"

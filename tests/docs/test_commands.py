@@ -34,6 +34,7 @@ NOT_HERE = (
     "pause",
     "pipeline run",
     "policies show half-full",
+    "release",
     "resume",
     "serve",
     "set",

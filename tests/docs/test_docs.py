@@ -91,7 +91,7 @@ NEEDS = {
     r"headgate lab run league|online-parameter-optimization": {"learning"},
     r"headgate lab tune": {"lab"},
     r"headgate (demo|report|app run)\b|--(report|plot)\b": {"reports"},
-    r"headgate (serve|agent|status|pause|resume|set|history|token)\b|headgate\.(join|Client)\(": {"service"},
+    r"headgate (serve|agent|status|pause|resume|release|set|history|token)\b|headgate\.(join|Client)\(": {"service"},
     r"postgresql://": {"postgres"},
     r"metrics_port=": {"metrics"},
 }

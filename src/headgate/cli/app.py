@@ -53,7 +53,7 @@ from headgate.cli.rules import rules
 from headgate.cli.serve import serve
 from headgate.cli.simulate import simulate
 from headgate.cli.status import history, status
-from headgate.cli.steering import pause, resume, set_job
+from headgate.cli.steering import pause, release, resume, set_job
 from headgate.cli.submit import submit
 from headgate.cli.token import token
 from headgate.core.errors import (
@@ -387,6 +387,7 @@ _add(SERVICE, history)
 _add(SERVICE, pause)
 _add(SERVICE, resume)
 _add(SERVICE, set_job, "set")
+_add(SERVICE, release, is_seldom=True)
 _add(TRY, demo)
 _add(TRY, application, "app")
 _add(TRY, load)

@@ -17,7 +17,7 @@ import typer
 
 from headgate.core.errors import InputError, JournalError, OutputError, not_written
 from headgate.core.types import JSON
-from headgate.core.units import parse_duration_s
+from headgate.core.units import parse_duration_s, printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -185,9 +185,17 @@ def chosen_settings(
 
 def make_console(*, stderr: bool = False) -> Console:
     """Return a console as wide as the terminal; 120 columns where there is none, and never too narrow for words."""
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions
+    from rich.segment import Segment
 
-    console = Console(stderr=stderr, highlight=False, emoji=False)
+    class PrintableConsole(Console):
+        """Shows what no text may contain as a replacement: names and reasons may come from another's journal."""
+
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for text, style, control in super().render(renderable, options):
+                yield Segment(text if control else printable(text), style, control)
+
+    console = PrintableConsole(stderr=stderr, highlight=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = 120
     console.width = max(LEAST_COLUMNS, console.width)

@@ -1,4 +1,4 @@
-"""headgate pause and resume"""
+"""headgate pause, resume, release and set"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from headgate.cli import options
-from headgate.cli.common import key_values, option, say, write_json
+from headgate.cli.common import argument, key_values, option, say, write_json
 from headgate.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,6 +68,29 @@ def resume(
         write_json(ended, json_file)
     else:
         say(f"{job} is scaled again." if ended else f"nothing of {job} was paused.")
+
+
+def release(
+    job: options.Job,
+    operator: Annotated[str, argument("OPERATOR", "The operator whose agent is released.")],
+    *,
+    why: options.Why,
+    service: options.Service = None,
+    token_file: options.TokenFile = None,
+    certificate: options.Certificate = None,
+    json_file: options.Json = None,
+) -> None:
+    """Let another agent join for an operator at once, although the present one still reports.
+
+    [bold]Example[/bold]
+      [cyan]headgate release clicks count --why "its machine is replaced"[/cyan]
+    """
+    with options.client_of(service, token_file, certificate) as client:
+        entry = client.release(job, operator, why=why)
+    if json_file is not None:
+        write_json(entry, json_file)
+    else:
+        say(f"another agent may join for {operator} of {job}.")
 
 
 Act: TypeAlias = "Callable[[Client], dict[str, Any]]"

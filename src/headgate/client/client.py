@@ -148,6 +148,10 @@ class Client:
         """Have an operator at a size for a time, whatever the policy wants."""
         return self._put(f"{_operator(job, operator)}/size", why, size=size, lasts=lasts)
 
+    def release(self, job: str, operator: str, *, why: str) -> dict[str, JSON]:
+        """Let another agent take the place of an operator's present one at once, although that reports."""
+        return self._change("POST", f"{_operator(job, operator)}/release", why)
+
     def set_mode(self, job: str, mode: str, *, why: str, lasts: str | float | None = None) -> dict[str, JSON]:
         """``act``, or ``recommend``: everything is decided, and nothing is changed."""
         return self._put(f"{_job(job)}/mode", why, mode=mode, lasts=lasts)

@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from headgate.core.errors import EngineError
 from headgate.core.types import JSON, Instant
 
 RETAINED = 2000
 """Messages retained for listeners that reconnect."""
 MOST_WAITING = 1000
 """A listener that is behind by so many is disconnected: it reconnects and asks for the rest."""
+MOST_LISTENERS = 500
+"""Each has a connection and messages that wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,13 @@ class Hub:
         """Return the retained messages after a number."""
         with self._lock:
             return [message for message in self._messages if message.number > number]
+
+    def refuse_if_full(self) -> None:
+        """Refuse another listener before its stream begins; ``EngineError`` where there are too many."""
+        with self._lock:
+            count = len(self._listeners)
+        if count >= MOST_LISTENERS:
+            raise EngineError(f"{count} streams of events are open; at most {MOST_LISTENERS} are. Try again later.")
 
     @contextmanager
     def listening(self) -> Iterator[Listener]:

@@ -120,7 +120,7 @@ def events_router(service: Service) -> APIRouter:
                 "description": "Server-sent events: decision, event and change, each with its job.",
                 "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}},
             },
-            **problems(400),
+            **problems(400, 503),
         },
     )
     async def stream(
@@ -131,6 +131,7 @@ def events_router(service: Service) -> APIRouter:
         ] = None,
         once: Annotated[bool, Query(description="End after what there is already.")] = False,
     ) -> StreamingResponse:
+        service.hub.refuse_if_full()
         after = since
         if since is None and last_event_id is not None and re.fullmatch(r"[0-9]{1,18}", last_event_id):
             after = int(last_event_id)

@@ -83,6 +83,7 @@ def _router(service: Service, renderer: Renderer) -> APIRouter:
     async def live(request: Request, job: str = "") -> Response:
         """Notify of changes of one job, or of all."""
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        service.hub.refuse_if_full()
         return StreamingResponse(notifications(service, job), media_type="text/event-stream", headers=headers)
 
     def _audit(request: Request, name: str | None, before: int | None) -> Response:
