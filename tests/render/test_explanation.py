@@ -68,3 +68,23 @@ def test_an_event_is_shown_by_its_severity_and_not_by_its_name(severity: Severit
         "3 times in 60s",
         "for 60s",
     )
+
+
+def test_a_long_run_is_judged_as_a_whole_and_says_where_fixed_sizes_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "run.db")
+    run = "simulate --policy static --workload constant:15 --service-rate 10 --max 3 --seconds 1h --interval 30s"
+    assert command(*run.split(), "--journal", path).exit_code == 0
+    short = json.loads(command("explain", path, "--json").stdout)["verdict"]
+    monkeypatch.setattr("headgate.render.explanation.MOST_SIMULATED", 50)
+    long = json.loads(command("explain", path, "--last", "1", "--json").stdout)["verdict"]
+    assert short["fixed"].startswith("The cheapest fixed size that would have met it is 2 instances")
+    missing = f"Fixed sizes are not known: the run is long; headgate report {path} --html run.html simulates them."
+    assert long["fixed"] == missing
+    assert [long[name] for name in ("outcome", "cost", "limit")] == [
+        short[name] for name in ("outcome", "cost", "limit")
+    ]
+    monkeypatch.setattr("headgate.render.explanation.MOST_JUDGED", 50)
+    longest = json.loads(command("explain", path, "--last", "1", "--json").stdout)["verdict"]
+    assert [longest[name] for name in ("outcome", "fixed", "limit")] == [short["outcome"], missing, ""]

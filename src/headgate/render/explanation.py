@@ -34,7 +34,7 @@ from headgate.render.story import (
     story_of,
     unaffordable,
 )
-from headgate.render.verdict import FixedSizes, RunVerdict, find_limit, is_recommending, judge_run, verdict_on
+from headgate.render.verdict import FixedSizes, RunVerdict, is_recommending, judge_run, verdict_on
 from headgate.runtime.summary import course_of, summarise
 
 if TYPE_CHECKING:
@@ -51,8 +51,10 @@ FORMAT_VERSION = 2
 """Of ``Explanation.to_json``. 2: with a version, the error budget and the cost."""
 FIRST_PAGE = 1000
 """Decisions read at first; four times as many at a time if they do not hold enough changes."""
-MOST_JUDGED = 20_000
-"""Observations, about a day of the usual interval: of longer runs the verdict is made from saved counts."""
+MOST_SIMULATED = 20_000
+"""Observations, about a day of the usual interval: under the load of longer runs fixed sizes take too long here."""
+MOST_JUDGED = 60_000
+"""Observations, more than a journal retains of a live job: of longer runs the verdict is made from saved counts."""
 SIMULATED_BEFORE_S = 1e9
 """Instants below this (2001) are not of a wall clock: they count from the start of a simulated run."""
 
@@ -216,7 +218,7 @@ def _judge(
     observations: Sequence[Observation],
     fixed_sizes: FixedSizesFinder | None,
 ) -> RunVerdict:
-    """Return the verdict on the whole run; of a very long one by its saved counts and the end that was read."""
+    """Return the verdict on the whole run; of a very long one by its saved counts, without what limited it."""
     run, objective = picked.run, objective_of(picked.run)
     if not observations:
         return verdict_on(objective, 0.0, standing=standing)
@@ -227,22 +229,29 @@ def _judge(
             objective,
             run_s,
             standing=standing,
-            fixed=FixedSizes(missing="the run is long; headgate report simulates them."),
-            limit=find_limit(observations, decisions, objective, run.operators),
+            fixed=_unsimulated(reader),
             recommends=is_recommending(decisions),
             journal=reader.place,
         )
     whole, decided = reader.observations(run=picked.number), reader.decisions(run=picked.number)
     summary = summarise(course_of(whole, run.operators[0]), decided, objective, run.operators[0])
+    fixed = None
+    if fixed_sizes is not None:
+        is_short = len(whole) <= MOST_SIMULATED
+        fixed = fixed_sizes(whole, decided, objective, run.operators) if is_short else _unsimulated(reader)
     return judge_run(
         whole,
         decided,
         objective,
         summary,
-        fixed=None if fixed_sizes is None else fixed_sizes(whole, decided, objective, run.operators),
+        fixed=fixed,
         operators=run.operators,
         journal=reader.place,
     )
+
+
+def _unsimulated(reader: JournalReader) -> FixedSizes:
+    return FixedSizes(missing=f"the run is long; headgate report {reader.place} --html run.html simulates them.")
 
 
 def _read_story(
