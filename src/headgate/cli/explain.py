@@ -14,7 +14,7 @@ from headgate.cli import options
 from headgate.cli.common import check_target, duration_s, grid, make_console, option, say, write_json
 from headgate.cli.progress import progress_bar
 from headgate.core.errors import InputError
-from headgate.core.units import format_duration, format_elapsed, plain
+from headgate.core.units import LONG_LATENCY_S, format_duration, format_elapsed, format_latency, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -170,7 +170,10 @@ def plots(series: Sequence[Mapping[str, JSON]], console: Console) -> Table:
     ):
         values = [point[key] for point in series]
         largest = max((value for value in values if value is not None), default=None)
-        text = "unknown" if largest is None else f"max {plain(largest)} {unit}".rstrip()
+        if largest is None:
+            text = "unknown"
+        else:
+            text = f"max {format_latency(largest) if key == 'latency_s' else f'{plain(largest)} {unit}'.rstrip()}"
         drawn = f"[{style}]{sparkline(values, width)}[/{style}]"
         table.add_row(name, *([f"{drawn}\n{text}"] if is_narrow else [drawn, text]))
     return table
@@ -189,7 +192,7 @@ def figures(summary: Summary, objective: Objective, console: Console) -> Table:
         ("late records", _known(summary.late_records_pct, " %")),
         ("objective violated", f"{_known(summary.slo_violation_pct, ' %')} of the time"),
         ("keeping up", f"{_known(summary.qos_pct, ' %')} of the time"),
-        ("latency p50 / p95 / p99", f"{' / '.join(map(_known, latencies_s))} s"),
+        ("latency p50 / p95 / p99", _latencies(latencies_s)),
         ("largest backlog", _known(summary.max_backlog)),
     ]
     size = [
@@ -208,6 +211,12 @@ def figures(summary: Summary, objective: Objective, console: Console) -> Table:
     return table
 
 
+def _latencies(seconds: Sequence[float | None]) -> str:
+    if all(value is None or value < LONG_LATENCY_S for value in seconds):
+        return f"{' / '.join(map(_known, seconds))} s"
+    return " / ".join("unknown" if value is None else format_latency(value) for value in seconds)
+
+
 def comparison_table(rows: Mapping[str, Summary]) -> Table:
     """Return a table of several runs under the same load; the others are compared with the first."""
     from rich.table import Table
@@ -222,7 +231,7 @@ def comparison_table(rows: Mapping[str, Summary]) -> Table:
             Text(name),
             _known(summary.late_records_pct, " %"),
             _known(summary.slo_violation_pct, " %"),
-            _known(summary.latency_p95_s, " s"),
+            "unknown" if summary.latency_p95_s is None else format_latency(summary.latency_p95_s),
             _known(summary.max_backlog),
             f"{summary.mean_instances:.2f}",
             f"{summary.instance_seconds / 3600:.3f}",

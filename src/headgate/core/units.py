@@ -77,6 +77,19 @@ def format_duration(seconds: float) -> str:
     return " ".join(parts[:2])
 
 
+LONG_LATENCY_S = 600.0
+"""From here on seconds are hard to read."""
+
+
+def format_latency(seconds: float) -> str:
+    """A latency: in seconds, so that several can be compared, unless it is very long.
+
+    >>> format_latency(6.042), format_latency(48175.0)
+    ('6.04 s', '13h 22m')
+    """
+    return f"{plain(seconds)} s" if seconds < LONG_LATENCY_S else format_duration(seconds)
+
+
 def format_elapsed(seconds: float) -> str:
     """A time since a start: past a day with its minutes, which tell entries apart.
 

@@ -215,6 +215,8 @@ def spending_in_words(spending: Spending) -> str:
     '3 in 6h; 12 per day at this pace, the limit is 10'
     >>> spending_in_words(Spending(12.0, 86400.0, 86400.0, 0.5, None, 84.0, 7 * 86400.0))
     '84 in 7d; 12 in the last day'
+    >>> spending_in_words(Spending(12.0, 86400.0, 86400.0, 0.5, None, 12.0, 86400.0))
+    '12 in 1d'
     """
     amount, span_s = total_spent(spending)
     parts = [f"{money(amount)} in {format_duration(span_s)}", pace_in_words(spending)]
@@ -232,8 +234,10 @@ def pace_in_words(spending: Spending) -> str:
     """Describe the cost of the last period, or its projection while it is not over, and the limit."""
     period = "day" if spending.period_s == DAY_S else exact_duration(spending.period_s)
     parts = []
+    is_only_period = spending.run_spent is not None and spending.run_s <= 1.001 * spending.period_s
     if spending.covered_s >= 0.999 * spending.period_s:
-        parts.append(f"{money(spending.spent)} in the last {period}")
+        if not is_only_period:
+            parts.append(f"{money(spending.spent)} in the last {period}")
     elif spending.projected is not None:
         parts.append(f"{money(spending.projected)} per {period} at this pace")
     if spending.limit is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from headgate.core.budget import Spending
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt
-from headgate.core.units import format_duration, format_elapsed, instances_in_words, plain
+from headgate.core.units import format_duration, format_elapsed, format_latency, instances_in_words, plain
 from headgate.journal.findings import (
     Standing,
     burn_in_words,
@@ -286,7 +286,7 @@ def _percent(value: float | None) -> str:
 
 
 def _seconds(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{plain(value)} s"
+    return UNKNOWN if value is None else format_latency(value)
 
 
 def _count(value: float | None) -> str:
