@@ -272,23 +272,31 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     with needing("autoscale"):
         from headgate.engines.spark import SPARK_METRICS, application_id, application_name, configuration, open_engine
 
-    goal_of(objective, executors, price)  # Report a wrong objective before anything else.
-    given = GivenSettings(policy, settings, guards, executors, seed).completed(configuration(spark))
     spec = LoopSpec(
-        objective=goal_of(objective, given.executors, price),
+        objective=goal_of(objective, executors, price),
         policy=policy,
-        settings=given.settings,
-        guards=given.guards,
+        settings=settings,
+        guards=guards,
         constraints=constraints,
         metrics=metrics,
         shadows=shadows,
         mode=mode,
         state=state,
         journal=journal,
-        seed=given.seed,
+        seed=seed,
     )
     # All errors in the arguments are found before the session is touched.
     parts = spec.parts(Topology.single(), SPARK_METRICS)
+    given = GivenSettings(policy, settings, guards, executors, seed)
+    if (completed := given.completed(configuration(spark))) is not given:
+        spec = replace(
+            spec,
+            objective=goal_of(objective, completed.executors, price),
+            settings=completed.settings,
+            guards=completed.guards,
+            seed=completed.seed,
+        )
+        parts = spec.parts(Topology.single(), SPARK_METRICS)
     interval_s, drain_timeout_s = parse_duration_s(interval), parse_duration_s(drain_timeout)
     clock, acts = SystemClock(), parts.mode is Mode.ACT
     with contextlib.ExitStack() as undone:

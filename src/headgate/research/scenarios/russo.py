@@ -245,12 +245,12 @@ def run_agents(progress: Progress) -> ScenarioOutcome:
         with SeparateAgents(world.application, world.grid, target=TARGET, together=together) as agents:
             apart = SlottedNetwork(world.application, world.grid).run(agents, world.levels, start)
         rows += [
-            {**row_of(case, within), "processes": 1, "numbers_per_agent_and_slot": None, "same_slots": None},
+            {**row_of(case, within), "processes": 1, "numbers_per_agent_and_slot": None, "same_result": None},
             {
                 **row_of(case, apart),
                 "processes": world.operators,
                 "numbers_per_agent_and_slot": agents.exchanged / world.operators / WEEK,
-                "same_slots": apart == within,
+                "same_result": apart == within,
             },
         ]
         progress(len(rows) / 4)
