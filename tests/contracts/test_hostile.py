@@ -82,6 +82,7 @@ def test_a_policy_that_is_fooled_is_found(policy: type[Fooled], stream: str, mes
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("load", HOSTILE_LOADS, ids=lambda load: load.name)
 @pytest.mark.parametrize("name", MAIN)
 def test_no_single_sample_shrinks_a_job_under_a_policy_for_production(name: str, load: HostileLoad) -> None:
@@ -89,6 +90,7 @@ def test_no_single_sample_shrinks_a_job_under_a_policy_for_production(name: str,
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("load", HOSTILE_LOADS, ids=lambda load: load.name)
 @pytest.mark.parametrize("name", LEARNING)
 def test_no_stream_makes_a_policy_that_learns_worse_than_holding(name: str, load: HostileLoad) -> None:
@@ -96,6 +98,7 @@ def test_no_stream_makes_a_policy_that_learns_worse_than_holding(name: str, load
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", policy_names())
 def test_no_stream_has_a_policy_fail_for_long(name: str) -> None:
     factory = factory_of(name)

@@ -31,6 +31,7 @@ MODELS: tuple[tuple[Literal["queue", "micro-batch"], str], ...] = (
 )
 QUICK = {("reactive", "queue"), ("ds2", "queue"), ("reactive", "micro-batch")}
 """Policies and models that are tried with each run of the fast tests."""
+SLOW = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
 
 class OpenGate(ReadingGate):
@@ -62,7 +63,7 @@ def run(policy: str, load: Workload, model: Literal["queue", "micro-batch"], rea
 @pytest.mark.parametrize(
     ("policy", "model", "readings"),
     [
-        pytest.param(name, model, readings, marks=[] if (name, model) in QUICK else [pytest.mark.soak])
+        pytest.param(name, model, readings, marks=[] if (name, model) in QUICK else SLOW)
         for name in policy_names()
         for model, readings in MODELS
     ],

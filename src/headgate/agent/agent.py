@@ -10,14 +10,20 @@ Its controller is reached over HTTP: one service, or several of which one leads.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import math
+import os
+import socket
 import threading
 import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Generic, Protocol, TypeVar
 from urllib.parse import quote
@@ -363,12 +369,70 @@ NOT_LET_IN = (401, 403)
 NOT_FOUND = 404
 
 
+PROCESS = uuid.uuid4().hex
+"""Distinguishes this process from an earlier one that had the same number."""
+
+
+class LastAgents:
+    """The agents of one job that reported from this machine, by operator, in files that only this user can read.
+
+    A driver that was killed and is started again finds the name of its former agent there, and takes its place at once.
+    It does not where the former process is alive, which would be ended by that, or was on another machine.
+    """
+
+    def __init__(self, job: str) -> None:
+        base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        self._folder = Path(base, "headgate", "agents")
+        self._job = job
+
+    def former(self, operator: str) -> str | None:
+        """Return the name of the operator's last agent if its process is gone."""
+        try:
+            found = json.loads(self._file(operator).read_text(encoding="utf-8"))
+            is_ours = found["version"] == 1 and found["host"] == socket.gethostname() and found["process"] != PROCESS
+            return str(found["agent"]) if is_ours and _is_gone(int(found["pid"])) else None
+        except (OSError, ValueError, TypeError, LookupError):
+            return None  # Without the file it joins when the former agent has been silent for a while.
+
+    def remember(self, operator: str, agent: str) -> None:
+        """Store the name of the present agent."""
+        own = {"version": 1, "agent": agent, "host": socket.gethostname(), "pid": os.getpid(), "process": PROCESS}
+        with suppress(OSError):
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with os.fdopen(os.open(self._file(operator), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                json.dump(own, file)
+
+    def forget(self, operator: str) -> None:
+        """Remove what was stored: the agent has left in order."""
+        with suppress(OSError):
+            self._file(operator).unlink(missing_ok=True)
+
+    def _file(self, operator: str) -> Path:
+        return self._folder / f"{hashlib.sha256(json.dumps([self._job, operator]).encode()).hexdigest()}.json"
+
+
+def _is_gone(pid: int) -> bool:
+    """Whether no process has this number, or only this one; where that cannot be found out, it may be there."""
+    if pid == os.getpid():
+        return True
+    if os.name != "posix" or pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
 class HttpController:
     """Reports for operators of ``job`` to the service at ``service``, such as ``http://127.0.0.1:8420``.
 
     Of several (a sequence, or one text with commas) the one that leads is found, and found again when it changes: a
     standby names the leader. Only the addresses given here are contacted, because requests carry the token.
     ``token`` is the proof that it may report; ``certificate`` a file with the one to trust, where not everybody does.
+    With ``last_agents``, the agent of a driver that was killed and started again takes its place back at once.
     """
 
     def __init__(
@@ -379,6 +443,7 @@ class HttpController:
         *,
         certificate: str | None = None,
         now: Callable[[], Instant] = time.time,
+        last_agents: LastAgents | None = None,
     ) -> None:
         with needing("an agent"):
             import httpx
@@ -387,11 +452,27 @@ class HttpController:
         self._url = self._urls[0]
         self._operators = f"/v1/jobs/{quote(job, safe='')}/operators"
         self._now = now
+        self._last_agents = last_agents
+        self._joined: set[str] = set()
         headers = {"Authorization": f"Bearer {token}"}
         self._client = httpx.Client(timeout=ANSWER_WITHIN_S, headers=headers, verify=trusting(certificate))
 
     def report(self, operator: str, report: Report) -> Reply:
         """Deliver a report to the leader, trying the last known one first and each address once."""
+        last_agents = self._last_agents
+        if last_agents is None:
+            return self._delivered(operator, report)
+        if operator not in self._joined:
+            report = replace(report, replaces=last_agents.former(operator))
+        reply = self._delivered(operator, report)
+        if report.leaving:
+            last_agents.forget(operator)
+        elif operator not in self._joined:
+            last_agents.remember(operator, report.agent)
+        self._joined.add(operator)
+        return reply
+
+    def _delivered(self, operator: str, report: Report) -> Reply:
         turn = Turn(self._urls, self._url)
         problems: list[str] = []
         stands_by = False

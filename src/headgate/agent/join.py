@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
-from headgate.agent.agent import Agent, HttpController
+from headgate.agent.agent import Agent, HttpController, LastAgents
 from headgate.agent.fallback import AFTER_S, Fallback
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective
@@ -192,7 +192,8 @@ def join(  # noqa: PLR0913 - one keyword per thing that a user may say
     # Everything that can be wrong with the arguments is found before the session is touched.
     spec = None if fallback is None else fallback_spec(fallback, objective, executors, SPARK_METRICS)
     after_s = parse_duration_s(fallback_after)
-    controller = HttpController(service, token, job or application_name(spark), certificate=certificate)
+    job = job or application_name(spark)
+    controller = HttpController(service, token, job, certificate=certificate, last_agents=LastAgents(job))
     engine = SparkEngine(spark, take_over=True, drain_timeout_s=drain_timeout_s, late_after_s=late_after_s)
     own = None if spec is None else Fallback(spec, engine, after_s=after_s)
 

@@ -52,7 +52,7 @@ def agent(  # noqa: PLR0913 - one option per thing that a user may say
       [cyan]headgate agent http://127.0.0.1:9000 --service http://127.0.0.1:8420 --job clicks --operator count[/cyan]
       [cyan]headgate agent http://127.0.0.1:8081#sum --engine flink --service http://127.0.0.1:8420 --job sum[/cyan]
     """
-    from headgate.agent.agent import HttpController
+    from headgate.agent.agent import HttpController, LastAgents
     from headgate.agent.join import RunningAgent, fallback_spec
     from headgate.cli.app import WRONG_INPUT
     from headgate.cli.progress import stopped_by_signals
@@ -63,7 +63,8 @@ def agent(  # noqa: PLR0913 - one option per thing that a user may say
         raise InputError("--engine reports for all operators of the engine; leave --operator and --fallback out.")
     spec = None if fallback is None else fallback_spec(fallback, objective, instances)
     trusted = None if certificate is None else str(certificate)
-    controller = HttpController(service, _token(token_file), job, certificate=trusted)
+    last_agents = LastAgents(job)
+    controller = HttpController(service, _token(token_file), job, certificate=trusted, last_agents=last_agents)
     reporting, opened, named = (
         _of_adaptor(adaptor, str(operator), controller, spec)
         if engine is None

@@ -367,7 +367,7 @@ class AgentsEngine:
 
     def _refuse_second(self, operator: str, member: AgentState, report: Report, now: Instant) -> None:
         """Refuse another agent while the present one reports: it may be a mistake, and would end the present one."""
-        if member.agent in (None, report.agent) or self._is_silent(member, now) or member.is_released:
+        if member.agent in (None, report.agent, report.replaces) or self._is_silent(member, now) or member.is_released:
             return
         silent = format_duration(self._lost_after_s)
         raise ControllerAwayError(

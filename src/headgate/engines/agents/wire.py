@@ -67,6 +67,8 @@ class Report:
     """The size that the agent chose itself while the controller did not answer; ``None`` where it did not."""
     leaving: bool = False
     """Whether this is the agent's last report, because it stops."""
+    replaces: str | None = None
+    """The former agent, whose process this one knows to be gone; only who knows its name takes its place at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,8 @@ def report_to_text(report: Report, now: Instant) -> str:
         body["own"] = report.own
     if report.leaving:
         body["leaving"] = True
+    if report.replaces is not None:
+        body["replaces"] = report.replaces
     return to_json(_finite(body))
 
 
