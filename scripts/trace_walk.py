@@ -187,6 +187,9 @@ def trace_report() -> list[str]:
                     service.fleet.job("walk").tick()
             with passed.recording(), urlopen(page_url, timeout=60) as answer:
                 page = answer.read().decode()
+                for thread in threading.enumerate():
+                    if thread.name == "headgate-fixed-sizes":
+                        thread.join()  # The page begins it and does not wait for it.
             controller.close()
     assert "reactive" in page
     return [name for name in passed.files if not name.startswith("simulation/")]

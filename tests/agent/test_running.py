@@ -44,7 +44,7 @@ def test_an_agent_goes_on_after_a_refusal_and_shows_what_it_sees(caplog: pytest.
     controller, seen = Controller(SOON, InputError("a valid token is needed."), SOON), list[Observation]()
     agent = started(controller, seen)
     for _ in range(4):
-        assert controller.requests.acquire(timeout=10)
+        assert controller.requests.acquire(timeout=60)
     agent.stop()
     assert "a valid token is needed" in caplog.text
     assert seen[-1].instances["job"].planned == 2
@@ -55,7 +55,7 @@ def test_a_repeated_refusal_is_logged_once_and_again_when_it_changes(caplog: pyt
     controller = Controller(SOON, job, job, job, operator, operator, SOON)
     agent = started(controller, [])
     for _ in range(8):
-        assert controller.requests.acquire(timeout=10)
+        assert controller.requests.acquire(timeout=60)
     agent.stop()
     assert [record.getMessage() for record in caplog.records] == [
         "the agent cannot report, and goes on trying: unknown job 'clicks'.",
@@ -73,14 +73,14 @@ def test_an_agent_that_is_never_let_in_ends_and_one_that_was_goes_on() -> None:
     controller = Controller(SOON, refused, refused, SOON)
     once = started(controller, [])
     for _ in range(5):
-        assert controller.requests.acquire(timeout=10)
+        assert controller.requests.acquire(timeout=60)
     assert once.is_alive
     assert once.refused is None
     once.stop()
 
 
 def await_end(agent: RunningAgent[Agent]) -> None:
-    until_s = time.monotonic() + 10
+    until_s = time.monotonic() + 60
     while agent.is_alive and time.monotonic() < until_s:
         time.sleep(0.01)
     assert not agent.is_alive

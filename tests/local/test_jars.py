@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
@@ -107,14 +107,15 @@ def test_what_a_killed_fetcher_left_is_cleared_away(wanted: dict[Jar, str], cach
     assert not list(cache.glob(f"{WORKSHOP}*"))
 
 
-class Slow(SimpleHTTPRequestHandler):
-    """A repository that takes its time over a jar."""
+class Held(SimpleHTTPRequestHandler):
+    """A repository that gives nothing before it may."""
 
     given: list[str]
+    may: Event
 
     def do_GET(self) -> None:
         self.given.append(self.path)
-        time.sleep(1.0)
+        self.may.wait()
         super().do_GET()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as its parent has it
@@ -122,15 +123,18 @@ class Slow(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def slowly(repository: Repository) -> Iterator[tuple[str, list[str]]]:
-    """The repository by HTTP; gives its address and the list of requested paths."""
-    given: list[str] = []
-    handler = type("Handler", (Slow,), {"given": given})
+def held(repository: Repository) -> Iterator[tuple[str, list[str], Event]]:
+    """The repository by HTTP; gives its address, the list of requested paths, and what lets it answer."""
+    given, may = list[str](), Event()
+    handler = type("Handler", (Held,), {"given": given, "may": may})
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(repository.folder))) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/", given
-        server.shutdown()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/", given, may
+        finally:
+            may.set()
+            server.shutdown()
         thread.join()
 
 
@@ -142,14 +146,16 @@ def test_of_two_processes_that_need_the_same_one_fetches(
         "from headgate.local.jars import Jar; from headgate.local.jars import fetch\n"
         f"print(len(fetch('water', {{Jar.parse(jar): digest for jar, digest in {texts!r}.items()}})))"
     )
-    with slowly(repository) as (address, given):
+    with held(repository) as (address, given, may):
         monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", address)
         command = [sys.executable, "-c", program]
         pipe = subprocess.PIPE
         both = [subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) for _ in range(2)]
+        first = [process.stderr.readline() for process in both if process.stderr is not None]
+        may.set()
         reported = [process.communicate(timeout=60) for process in both]
-    assert [out for out, _ in reported] == ["2\n", "2\n"]
-    assert sorted(err for _, err in reported) == [
+    assert reported == [("2\n", "")] * 2
+    assert sorted(first) == [
         "fetching water: 2 jars\n",
         "waiting for another process that is fetching water\n",
     ]

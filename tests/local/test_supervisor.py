@@ -97,8 +97,8 @@ def test_processes_that_ignore_the_request_are_killed_after_one_common_wait(tmp_
         pids.append(running[name].pid or 0)
         os.kill(pids[-1], signal.SIGSTOP)
     began_s = time.monotonic()
-    running.stop(within_s=1.0)
-    assert time.monotonic() - began_s < 2.0
+    running.stop(within_s=3.0)
+    assert time.monotonic() - began_s < 6.0
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

@@ -27,7 +27,7 @@ class ClusterWords:
 
 def reason_after(shortage: Shortage, words: ClusterWords, now: float, *, looks: int) -> str:
     """Look until the cluster was consulted so often and its answer was taken in."""
-    until_s = time.monotonic() + 10.0
+    until_s = time.monotonic() + 60.0
     while time.monotonic() < until_s:
         why = shortage.look(now, 4, 2)
         if words.looks >= looks and shortage.is_settled:
