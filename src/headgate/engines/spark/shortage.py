@@ -35,7 +35,7 @@ OWN_METADATA = ("labels", "annotations", "namespace")
 """What a pod that is only tried has in common with one that is there."""
 
 Words = Callable[[int], str]
-"""Asks the cluster why so many executors are missing; empty where it does not say."""
+"""Asks the cluster why there are fewer executors than so many; empty where it does not say."""
 
 
 class Shortage:
@@ -68,8 +68,8 @@ class Shortage:
             self._report(now, planned, ready)
         if self._open is None and now - self._since_s >= LOOK_AFTER_S and now - self._last_look_s >= LOOK_EVERY_S:
             self._last_look_s = now
-            words, missing = self._words, planned - ready
-            self._open = started(lambda: words(missing))
+            words = self._words
+            self._open = started(lambda: words(planned))
         return self._why
 
     def _report(self, now: Instant, planned: int, ready: int) -> None:
@@ -124,11 +124,12 @@ class KubernetesWords:
         self._jvm = jvm
         self._codec = jvm.io.fabric8.kubernetes.client.utils.Serialization
 
-    def ask(self, missing: int) -> str:
-        """Ask about the pods there are, and where they wait for nothing, whether another could be created."""
+    def ask(self, planned: int) -> str:
+        """Ask about the pods there are, and where they wait for nothing and are too few, whether another would do."""
         labelled = self._pods().withLabel("spark-app-selector", self._application).withLabel("spark-role", "executor")
         pods = json.loads(self._codec.asJson(labelled.list()))["items"]
-        return reason_of(pods) or self._refusal(pods)
+        are_too_few = sum(is_alive(pod) for pod in pods) < planned
+        return reason_of(pods) or (self._refusal(pods) if are_too_few else "")
 
     def _pods(self) -> Any:
         return self._client.pods().inNamespace(self._namespace)
@@ -146,6 +147,11 @@ class KubernetesWords:
         return ""
 
 
+def is_alive(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod has not ended and is not about to."""
+    return pod.get("status", {}).get("phase") not in ENDED and not pod.get("metadata", {}).get("deletionTimestamp")
+
+
 def reason_of(pods: Sequence[Mapping[str, Any]]) -> str:
     """Return what keeps executors from starting, by the pods of an application as the API server describes them.
 
@@ -159,9 +165,7 @@ def reason_of(pods: Sequence[Mapping[str, Any]]) -> str:
     reasons: dict[tuple[str, str], int] = {}
     for pod in pods:
         status = pod.get("status", {})
-        if status.get("phase") in ENDED or pod.get("metadata", {}).get("deletionTimestamp"):
-            continue
-        for found in (*_unscheduled(status), *_waiting(status)):
+        for found in (*_unscheduled(status), *_waiting(status)) if is_alive(pod) else ():
             reasons[found] = reasons.get(found, 0) + 1
     if not reasons:
         return _failed(pods)
@@ -249,14 +253,17 @@ class YarnWords:
         self._client.start()
         self._id = jvm.org.apache.hadoop.yarn.api.records.ApplicationId.fromString(context.applicationId())
 
-    def ask(self, missing: int) -> str:
-        """Ask how full the queue is."""
+    def ask(self, planned: int) -> str:
+        """Ask how full the queue is, unless all executors have their containers and only start."""
         report = self._client.getApplicationReport(self._id)
+        usage = report.getApplicationResourceUsageReport()
+        # One container is the ApplicationMaster's.
+        if usage is not None and int(usage.getNumUsedContainers()) > planned:
+            return ""
         name = str(report.getQueue())
         queue = self._client.getQueueInfo(name)
-        usage = report.getApplicationResourceUsageReport()
         return fullness_of(
-            name,
+            name.removeprefix("root."),
             float(queue.getCurrentCapacity()) * float(queue.getCapacity()),
             float(queue.getMaximumCapacity()),
             None if usage is None else float(usage.getClusterUsagePercentage()) / 100,
