@@ -5,7 +5,17 @@ from __future__ import annotations
 import threading
 import time
 
-from headgate.engines.spark.shortage import LOOK_EVERY_S, REPORT_AGAIN_AFTER_S, Shortage, another_like, reason_of
+import pytest
+
+from headgate.engines.spark.shortage import (
+    LOOK_EVERY_S,
+    REPORT_AGAIN_AFTER_S,
+    Shortage,
+    another_like,
+    failure_of,
+    reason_of,
+)
+from headgate.engines.spark.snapshots import Executor
 
 FULL = "exceeded quota: limit, requested: pods=1, used: pods=2, limited: pods=2"
 
@@ -117,9 +127,48 @@ def test_pods_that_start_or_leave_are_no_reason_and_the_most_frequent_one_is_giv
     assert reason_of([starting, pulling, waiting, waiting]) == "2 pods cannot be scheduled: 0/1 nodes"
 
 
-def test_containers_that_were_killed_for_their_memory_are_named() -> None:
-    killed = {"status": {"phase": "Failed", "containerStatuses": [state("terminated", "OOMKilled")]}}
-    assert reason_of([killed]) == "1 ended with OOMKilled: the limit of memory of the pod is too low"
+def executor(name: str, removed_ms: int | None, why: str = "") -> Executor:
+    return Executor(name, removed_ms is None, 1, 0, 0, 0, 0, 0, removed_ms, removed_why=why)
+
+
+@pytest.mark.parametrize(
+    ("executors", "failure"),
+    [
+        ([executor("1", None)], ""),
+        ([executor("1", 900, "exit code 1")], ""),
+        ([executor("sent-away", 2000, "decommissioned")], ""),
+        (
+            [executor("1", 2000, "exit code 1"), executor("2", 3000, "exit code 2")],
+            "executor 2 has failed: exit code 2",
+        ),
+        (
+            [executor("1", 2000, "\nexited with exit code 137\n(SIGKILL).\n\nThe API gave the following: ...")],
+            "executor 1 has failed: exited with exit code 137 (SIGKILL).",
+        ),
+    ],
+)
+def test_the_newest_failure_is_given_in_the_words_of_spark(executors: list[Executor], failure: str) -> None:
+    assert failure_of(executors, {"sent-away"}, since_ms=1000) == failure
+
+
+def test_a_failure_counts_where_the_cluster_gives_no_reason() -> None:
+    silent, words = Shortage(None), ClusterWords(FULL)
+    assert [silent.look(at_s, 4, 2, "it failed") for at_s in (0.0, 4.0, 5.0)] == ["", "", "it failed"]
+    assert [event.kind for event in silent.events] == ["executors-missing"]
+    shortage = Shortage(words.ask)
+    shortage.look(0.0, 4, 2, "it failed")
+    assert shortage.look(6.0, 4, 2, "it failed") == "it failed"
+    assert reason_after(shortage, words, 6.0, looks=1) == FULL
+
+
+def test_an_answer_that_comes_after_the_shortage_is_not_of_the_next() -> None:
+    answered = threading.Event()
+    shortage = Shortage(lambda _: FULL if answered.wait(60) else "")
+    shortage.look(0.0, 4, 2)
+    shortage.look(6.0, 4, 2)
+    shortage.look(7.0, 2, 2)
+    answered.set()
+    assert [shortage.look(at_s, 4, 2) for at_s in (8.0, 12.0)] == ["", ""]
 
 
 def state(kind: str, reason: str, message: str = "") -> dict[str, object]:

@@ -321,6 +321,7 @@ class SparkBackend:
                 memory_used=entry["memoryUsed"],
                 gc_ms=entry["totalGCTime"],
                 failed_tasks=entry["failedTasks"],
+                removed_why=entry.get("removeReason") or "",
             )
             for entry in listed
             if entry["id"] != "driver" and entry["resourceProfileId"] == DEFAULT_PROFILE

@@ -37,7 +37,7 @@ from headgate.engines.spark.backend import Kills, Requests, SparkBackend, own_se
 from headgate.engines.spark.executors import ExecutorHistory, FailureLimit, WarmUp, least_useful
 from headgate.engines.spark.queries import SparkQueries
 from headgate.engines.spark.query_readings import QueryReadings
-from headgate.engines.spark.shortage import Shortage, words_of
+from headgate.engines.spark.shortage import FAILED_LATELY_S, Shortage, failure_of, words_of
 from headgate.engines.spark.snapshots import Executor, Inside, Query, SourceReport, SparkJob
 from headgate.engines.spark.sources import SourceOffsets
 
@@ -463,8 +463,14 @@ class SparkEngine:
             planned=self._planned,
             requested=self._planned if requested is None else requested,
             ready=ready,
-            missing_why=self._shortage.look(now, self._planned, ready),
+            missing_why=self._missing_why(now, ready, executors),
         )
+
+    def _missing_why(self, now: Instant, ready: int, executors: list[Executor]) -> str:
+        if ready >= self._planned:
+            return self._shortage.look(now, self._planned, ready)
+        since_ms = 1000 * (time.time() - FAILED_LATELY_S)
+        return self._shortage.look(now, self._planned, ready, failure_of(executors, self._sent_away, since_ms))
 
     def _reach(self, now: Instant, target: int) -> Answer:
         """Bring Spark to the target, whatever was requested before; where nothing deviates, nothing is done."""

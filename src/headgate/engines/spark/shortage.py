@@ -2,7 +2,8 @@
 
 Spark itself only requests again. On Kubernetes the pods say why they wait; one that the API server refuses to create
 leaves no trace, so its creation is tried without effect (a dry run), which needs no right but that of creating pods. On
-YARN the queue says how full it is. Where the driver may not ask, or the cluster does not say, the reason is unknown.
+YARN the queue says how full it is. Where neither says anything, the newest executor that failed may be the reason.
+Otherwise, and where the driver may not look, the reason is unknown.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -20,6 +21,7 @@ from pyspark.sql import SparkSession
 from headgate.core.types import Event, Instant, Severity
 from headgate.core.units import printable
 from headgate.engines.spark.backend import method_names, private_field, started
+from headgate.engines.spark.snapshots import Executor
 
 logger = logging.getLogger("headgate")
 
@@ -27,6 +29,7 @@ LOOK_AFTER_S = 5.0
 """An executor that comes within so long is not missing."""
 LOOK_EVERY_S = 10.0
 REPORT_AGAIN_AFTER_S = 600.0
+FAILED_LATELY_S = 60.0
 FULL_SHARE = 0.95
 """A queue of which so much is used has no room for another executor."""
 MOST_CHARACTERS = 300
@@ -56,31 +59,40 @@ class Shortage:
         """Whether no question is open."""
         return self._open is None
 
-    def look(self, now: Instant, planned: int, ready: int) -> str:
-        """Return why executors are missing; empty while none is, or the reason is not known."""
-        if self._words is None or ready >= planned:
-            self._since_s, self._why = None, ""
+    def look(self, now: Instant, planned: int, ready: int, failure: str = "") -> str:
+        """Return why executors are missing; empty while none is, or the reason is not known.
+
+        ``failure`` is how an executor failed lately.
+        """
+        if ready >= planned:
+            # An answer that is still to come is of this shortage, not of the next.
+            self._since_s, self._why, self._open = None, "", None
             return ""
         self._since_s = now if self._since_s is None else self._since_s
+        if now - self._since_s < LOOK_AFTER_S:
+            return ""
         if self._open is not None and self._open.done():
             self._why = _answer(self._open)
             self._open = None
-            self._report(now, planned, ready)
-        if self._open is None and now - self._since_s >= LOOK_AFTER_S and now - self._last_look_s >= LOOK_EVERY_S:
+        if self._words is not None and self._open is None and now - self._last_look_s >= LOOK_EVERY_S:
             self._last_look_s = now
             words = self._words
             self._open = started(lambda: words(planned))
-        return self._why
+        why = self._why or failure
+        # What failed may be the answer only where the cluster has none.
+        if self._open is None:
+            self._report(now, planned, ready, why)
+        return why
 
-    def _report(self, now: Instant, planned: int, ready: int) -> None:
+    def _report(self, now: Instant, planned: int, ready: int, why: str) -> None:
         """Say it once, and again after a while: a plan that the cluster does not fulfil is tried time and again."""
         kind, reported_s = self._reported
         # Numbers in a reason change while it stays the same.
-        this = "".join(character for character in self._why if not character.isdigit())
+        this = "".join(character for character in why if not character.isdigit())
         if not this or (this == kind and now - reported_s < REPORT_AGAIN_AFTER_S):
             return
         self._reported = (this, now)
-        detail = f"{ready} of {planned} planned executors are ready; the cluster says: {self._why}"
+        detail = f"{ready} of {planned} planned executors are ready; the cluster says: {why}"
         numbers = {"planned": planned, "ready": ready}
         self.events.append(Event(now, "executors-missing", detail, numbers, Severity.WARNING))
 
@@ -109,6 +121,24 @@ def words_of(spark: SparkSession) -> Words | None:
     except (Py4JError, TypeError) as error:
         logger.debug("there is no way to the reason why executors are missing: %s", error)
     return None
+
+
+def failure_of(executors: Iterable[Executor], ours: Collection[str], since_ms: float) -> str:
+    """Return how the newest executor failed, in Spark's words; empty where none has lately.
+
+    ``ours`` were sent away by Headgate.
+    """
+    failed = [
+        executor
+        for executor in executors
+        if executor.removed_ms is not None and executor.removed_ms >= since_ms and executor.id not in ours
+    ]
+    newest = max(failed, key=lambda executor: executor.removed_ms or 0, default=None)
+    if newest is None or not newest.removed_why:
+        return ""
+    # On Kubernetes a description of the containers follows.
+    why = " ".join(newest.removed_why.split("The API gave")[0].split())
+    return printable(f"executor {newest.id} has failed: {why}"[:MOST_CHARACTERS])
 
 
 # ---------------------------------------------------------------------------------------------------------- Kubernetes
@@ -168,7 +198,7 @@ def reason_of(pods: Sequence[Mapping[str, Any]]) -> str:
         for found in (*_unscheduled(status), *_waiting(status)) if is_alive(pod) else ():
             reasons[found] = reasons.get(found, 0) + 1
     if not reasons:
-        return _failed(pods)
+        return ""
     (kind, message), count = max(reasons.items(), key=lambda entry: entry[1])
     plural = count != 1
     what = "cannot be scheduled" if kind == "Unschedulable" else f"{'wait' if plural else 'waits'} ({kind})"
@@ -191,17 +221,6 @@ def _waiting(status: Mapping[str, Any]) -> list[tuple[str, str]]:
         # The ordinary course of any start.
         if found.get("reason", "ContainerCreating") not in ("ContainerCreating", "PodInitializing")
     ]
-
-
-def _failed(pods: Sequence[Mapping[str, Any]]) -> str:
-    """Say how containers have ended that the cluster has ended."""
-    reasons = [
-        str(ended["reason"])
-        for pod in pods
-        for container in pod.get("status", {}).get("containerStatuses", ())
-        if (ended := container.get("state", {}).get("terminated") or {}).get("reason") == "OOMKilled"
-    ]
-    return f"{len(reasons)} ended with OOMKilled: the limit of memory of the pod is too low" if reasons else ""
 
 
 def another_like(pod: Mapping[str, Any]) -> dict[str, Any]:

@@ -308,6 +308,8 @@ class Executor:
     memory_used: int = 0
     gc_ms: int = 0
     failed_tasks: int = 0
+    removed_why: str = ""
+    """What Spark says of its end."""
 
     @property
     def can_work(self) -> bool:
