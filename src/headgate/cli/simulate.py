@@ -14,7 +14,7 @@ from headgate.cli.progress import message_when_stopped, progress_bar
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective
 from headgate.core.plugins import DEFAULT_POLICY
-from headgate.core.units import format_duration
+from headgate.core.units import format_duration, parse_date_s
 
 if TYPE_CHECKING:
     from headgate.render.verdict import FixedSizes
@@ -70,6 +70,10 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     interval: Annotated[
         str | None,
         option("DURATION", "Time between two decisions.", show_default="5s; longer in runs of more than a day"),
+    ] = None,
+    starts_at: Annotated[
+        str | None,
+        option("DATE", "The date of the start, such as '2026-11-20 06:00', for what goes by the calendar; UTC."),
     ] = None,
     model: Annotated[
         str | None,
@@ -173,6 +177,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
             mode=mode,
             journal=open_journal,
             progress=progress,
+            starts_at_s=0.0 if starts_at is None else parse_date_s(starts_at),
             **job,
         )
     from headgate.render.verdict import judge_run

@@ -462,6 +462,8 @@ class Run:
     """The job's name, by which a later run of the same job is known."""
     bounds: tuple[int, int] | None = None
     """The minimum and maximum of instances that were requested; ``None`` where there are none."""
+    starts_at_s: float = 0.0
+    """When the clock of a simulated run was 0, in seconds since the Unix epoch; 0 where no date was given."""
 
 
 P = ParamSpec("P")

@@ -12,6 +12,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Collection
+from datetime import UTC, datetime
 from decimal import Decimal
 
 from headgate.core.errors import InputError, UnknownNameError
@@ -56,6 +57,21 @@ def parse_duration_s(value: str | float) -> float:
     if seconds > _LONGEST_D * _SECONDS_PER_UNIT["d"]:
         raise InputError(f"duration {value!r} is not allowed; it must be {_LONGEST_D:,}d at most.")
     return seconds
+
+
+def parse_date_s(text: str) -> float:
+    """Return the seconds since the Unix epoch of a date with or without a time of day; UTC without an offset.
+
+    >>> parse_date_s("2026-11-20"), parse_date_s("2026-11-20 06:30+01:00")
+    (1795132800.0, 1795152600.0)
+    """
+    try:
+        date = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InputError(
+            f"date {text!r} is not understood; write for example 2026-11-20 or 2026-11-20 06:30."
+        ) from None
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
 def format_duration(seconds: float) -> str:

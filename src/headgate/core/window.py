@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime, tzinfo
 from operator import attrgetter
 
 from headgate.core.budget import Budget, BudgetKeeper, Spending, SpendingKeeper
@@ -214,11 +215,14 @@ class Window:
         "_startup_times",
         "_streaks",
         "_unsettled_since_s",
+        "starts_at_s",
         "topology",
     )
 
-    def __init__(self, topology: Topology, objective: Objective | None = None) -> None:
+    def __init__(self, topology: Topology, objective: Objective | None = None, starts_at_s: float = 0.0) -> None:
         self.topology = topology
+        self.starts_at_s = starts_at_s
+        """When the loop's clock was 0, in seconds since the Unix epoch; 0 where it counts from there."""
         self._observations: deque[Observation] = deque()
         self._decisions: deque[Decision] = deque()
         self._samples: dict[str, deque[Sample]] = {name: deque() for name in topology.operators}
@@ -246,6 +250,14 @@ class Window:
     @property
     def decisions(self) -> Sequence[Decision]:
         return self._decisions
+
+    def epoch_s(self, at_s: Instant) -> float:
+        """Return a time of the loop's clock in seconds since the Unix epoch."""
+        return self.starts_at_s + at_s
+
+    def date(self, at_s: Instant, zone: tzinfo = UTC) -> datetime:
+        """Return the date and the time of day at a time of the loop's clock; policies have no other calendar."""
+        return datetime.fromtimestamp(self.epoch_s(at_s), zone)
 
     def instances(self, operator: str) -> Instances | None:
         """The newest known size of an operator; stale when the newest observation lacks it."""
@@ -371,8 +383,9 @@ class History(Window):
         topology: Topology,
         retention_s: float = DEFAULT_RETENTION_S,
         objective: Objective | None = None,
+        starts_at_s: float = 0.0,
     ) -> None:
-        super().__init__(topology, objective)
+        super().__init__(topology, objective, starts_at_s)
         self.retention_s = retention_s
 
     def observe(self, observation: Observation, doubted: Collection[str] = ()) -> None:

@@ -12,7 +12,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 from headgate.core.errors import InputError, UnknownNameError
-from headgate.core.units import parse_duration_s
+from headgate.core.units import parse_date_s, parse_duration_s
 from headgate.documents import nodes
 from headgate.documents.form import AT_VALUE, UNEXPECTED, UNFIT, Mistake
 from headgate.documents.nodes import Scalar, ScalarKind, described
@@ -288,6 +288,8 @@ NotNegative: TypeAlias = Annotated[float, Value(parse_not_negative, NOT_NEGATIVE
 Duration: TypeAlias = Annotated[float, Value(parse_duration_s, DURATION)]
 """In seconds."""
 PositiveDuration: TypeAlias = Annotated[float, Value(_above_zero, DURATION)]
+Date: TypeAlias = Annotated[float, Value(parse_date_s, {"type": "string"})]
+"""In seconds since the Unix epoch."""
 Integer: TypeAlias = Annotated[int, Value(parse_integer, {"type": "integer"})]
 Name: TypeAlias = Annotated[str, Value(parse_name, NAME)]
 Switch: TypeAlias = Annotated[bool, NodeValue(_switch, {"type": "boolean"})]

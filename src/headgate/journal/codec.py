@@ -232,7 +232,10 @@ def severity_of_kind(kind: str) -> Severity:
 
 def run_to_dict(run: Run) -> dict[str, JSON]:
     bounds = None if run.bounds is None else list(run.bounds)
-    return {**_fields(run), "settings": dict(run.settings), "operators": list(run.operators), "bounds": bounds}
+    fields = _fields(run)
+    if not run.starts_at_s:
+        del fields["starts_at_s"]
+    return {**fields, "settings": dict(run.settings), "operators": list(run.operators), "bounds": bounds}
 
 
 def run_from_dict(data: Mapping[str, JSON]) -> Run:

@@ -66,6 +66,8 @@ class Recording:
     """Longest delay until the end of an instance's first task is observed."""
     lead_s: float = 0.0
     """The time before the first reading, which is simulated but not part of any figure."""
+    starts_at_s: float = 0.0
+    """The date of its start, in seconds since the Unix epoch."""
 
     @classmethod
     def of(cls, record: RunRecord, load: Workload, **about: Any) -> Recording:
@@ -92,6 +94,7 @@ class Recording:
                 (replace(startup, requested_s=startup.requested_s - start_s) for startup in startups),
                 key=lambda startup: startup.requested_s,
             ),
+            starts_at_s=start_s,
             **about,
         )
 

@@ -297,6 +297,7 @@ class RecordedJob:
             start=fitting.clamp(recording.start),
             interval_s=self.interval_s,
             seconds=recording.seconds,
+            starts_at_s=recording.starts_at_s,
             seed=seed,
             progress=progress,
             **as_held_up(recording, self.calibration, objective).options,

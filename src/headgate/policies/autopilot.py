@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import Annotated
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
+from headgate.core.errors import InputError
 from headgate.core.objective import DAY_S, LatencySlo, Slo, SlowShareSlo, ThroughputSlo
 from headgate.core.types import JSON, Instances, Instant, Number, PricedSize, Proposal, Sample, Target
 from headgate.core.units import format_duration, instances_in_words, plain
@@ -22,6 +23,7 @@ from headgate.forecast.base import FloatArray
 from headgate.forecast.clock_patterns import ExpectedBurst
 from headgate.policies.frame.base import Context, GuardSettings, OperatorPolicy, hold, register
 from headgate.policies.frame.settings import PositiveSeconds, Settings
+from headgate.policies.pilot.calendar_loads import CalendarLoads
 from headgate.policies.pilot.calibration import AHEAD_S, quantiles
 from headgate.policies.pilot.late_price import CONFIDENCE, LatePrice
 from headgate.policies.pilot.load import BIN_S, RECENT_BINS
@@ -40,6 +42,7 @@ from headgate.policies.pilot.lookahead import (
 from headgate.policies.pilot.operator_model import OperatorModel
 from headgate.policies.pilot.scale_in_window import SHORTEST_S, STARTUPS, ScaleInWindow
 from headgate.policies.pilot.shared_bound import DivisionInput, SharedBound
+from headgate.rules.schedule import time_zone
 
 LEAST_SHARE = 1e-4
 """Least share of late records that is taken as allowed: p100 cannot be had at any price."""
@@ -90,6 +93,23 @@ class AutopilotSettings(Settings):
     job; longer after scale-ins that had to be undone."""
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = CONFIDENCE
     """The share of periods in which no more records than allowed are to be late; more holds a larger reserve."""
+    calendar: str = ""
+    """Loads that come by the calendar, as minutes in the manner of cron with a factor or records/s:
+    ``* 0-1 1 * * = x3; * 8-9 * * mon-fri = +200``."""
+    time_zone: str = "UTC"
+    """The time zone of ``calendar``, such as ``Europe/Berlin``."""
+
+    @field_validator("calendar", "time_zone")
+    @classmethod
+    def _is_understood(cls, text: str, info: ValidationInfo) -> str:
+        try:
+            if info.field_name == "calendar":
+                CalendarLoads(text)
+            else:
+                time_zone(text)
+        except InputError as error:
+            raise ValueError(str(error)) from error
+        return text
 
 
 @register
@@ -152,7 +172,9 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
     def _new_model(self, operator: str) -> OperatorModel:
         slo = self.objective.slo_of(operator)
         price = self._new_price(slo) if self._shared is None else self._price
-        return OperatorModel(slo, price, scale_in=ScaleInWindow(self.settings.scale_in_window_s))
+        settings = self.settings
+        calendar = CalendarLoads(settings.calendar, time_zone(settings.time_zone))
+        return OperatorModel(slo, price, scale_in=ScaleInWindow(settings.scale_in_window_s), calendar=calendar)
 
     def _new_price(self, slo: Slo) -> LatePrice:
         return LatePrice(bound_and_share(slo)[1], slo.period_s, self.settings.confidence)
@@ -257,7 +279,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         is_far_too_late = (sample.latency_s or 0.0) > FAR_TOO_LATE * bound_s + ahead.downtime_s
         # While the backlog of a downtime is worked off, another downtime would only add to it.
         wanted = choice.size if is_late and not stays_late else max(choice.size, choice.size_without_downtime)
-        wanted = _limited(model, instances, sample, wanted, bound_s)
+        wanted = _limited(model, instances, sample, ahead, wanted, bound_s)
         if wanted > planned and not is_far_too_late and model.scale_in.would_undo_scale_in(now, arriving_per_s):
             target, code = planned, "steady"
             why = "the size was reduced just now, and the load is the same: holding"
@@ -574,9 +596,12 @@ def _catching_up(model: OperatorModel, sample: Sample, ahead: Lookahead, bound_s
     return math.ceil(model.instances_for(rate_per_s, bound_s))
 
 
-def _limited(model: OperatorModel, instances: Instances, sample: Sample, wanted: int, bound_s: float) -> int:
+def _limited(
+    model: OperatorModel, instances: Instances, sample: Sample, ahead: Lookahead, wanted: int, bound_s: float
+) -> int:
     """Return the size to scale out to while too little is known to trust a larger one."""
-    if not model.is_young or wanted <= instances.planned:
+    # A burst that is expected is no reason for caution.
+    if not model.is_young or wanted <= instances.planned or ahead.bursts:
         return wanted
     if model.batch_time.batches < TENTATIVE_BATCHES and (sample.running_s or 0.0) <= COLD_S:
         # The first batches load classes and start processes: their length says little about capacity.

@@ -38,8 +38,8 @@ class ConstraintBounds(EachOperator):
     max_instances: int
 
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
-        target, why = verdict.target, ""
-        active = [rule for rule in self.constraints if rule.applies_to(verdict.operator) and rule.applies_at(now)]
+        target, why, at_s = verdict.target, "", window.epoch_s(now)
+        active = [rule for rule in self.constraints if rule.applies_to(verdict.operator) and rule.applies_at(at_s)]
         for rule in active:
             if rule.at_most is not None and target > max(rule.at_most, self.min_instances):
                 target, why = max(rule.at_most, self.min_instances), f"{rule.name!r} allows at most {rule.at_most}"
@@ -60,9 +60,10 @@ class ForbiddenScaling(EachOperator):
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
         if verdict.change == 0:
             return verdict.target, ""
+        at_s = window.epoch_s(now)
         for rule in self.constraints:
             concerned = rule.forbid is Forbidden.ANY_SCALING or verdict.change < 0
-            if concerned and rule.applies_to(verdict.operator) and rule.applies_at(now):
+            if concerned and rule.applies_to(verdict.operator) and rule.applies_at(at_s):
                 return verdict.current, f"{rule.name!r} forbids {rule.forbid} now"
         return verdict.target, ""
 

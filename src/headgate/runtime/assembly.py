@@ -57,6 +57,7 @@ class LoopSpec:
     - ``requires_rules``: refuse the policy ``rules`` if it has no rules
     - ``watches_files``: pick up edits of a rule file
     - ``last_guards``: guards of the acting policy that come after all others
+    - ``starts_at_s``: when the loop's clock was 0, in seconds since the Unix epoch
     """
 
     objective: Objective
@@ -77,6 +78,7 @@ class LoopSpec:
     requires_rules: bool = True
     watches_files: bool = True
     last_guards: tuple[Guard, ...] = ()
+    starts_at_s: float = 0.0
 
     def parts(self, topology: Topology, offered: Collection[str] | None = None) -> LoopParts:
         """Make everything that needs no engine; an ``InputError`` reports whatever is wrong with the description.
@@ -266,6 +268,7 @@ def open_loop(
             shadows=parts.shadows,
             requires_journal=spec.requires_journal,
             past=past,
+            starts_at_s=spec.starts_at_s,
         )
         loop.make_fallback = parts.fallback
         undone.pop_all()
@@ -289,6 +292,7 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
     shadows: Sequence[AnyPolicy] = (),
     requires_journal: bool = False,
     past: Past | None = None,
+    starts_at_s: float = 0.0,
 ) -> ControlLoop:
     """Connect an engine, policies that are made and a journal to a loop; the keywords are those of ``LoopSpec``.
 
@@ -304,7 +308,7 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
         clock,
         job=job,
         journal=journal,
-        history=history_for(engine.topology(), policy, shadows) if past is None else past.history,
+        history=history_for(engine.topology(), policy, shadows, starts_at_s) if past is None else past.history,
         metrics=metrics,
         mode=mode,
         shadows=[Shadow(shadow, guards_around(shadow, guards, constraints)) for shadow in shadows],
@@ -331,6 +335,7 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
             seed=policy.seed,
             job=job,
             bounds=(objective.min_instances, objective.max_instances) if objective.bounded else None,
+            starts_at_s=starts_at_s,
         )
     )
     for why in refused:

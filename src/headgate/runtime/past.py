@@ -77,10 +77,12 @@ class Past:
     """Returns what was saved under a key."""
 
 
-def history_for(topology: Topology, policy: AnyPolicy, shadows: Sequence[AnyPolicy] = ()) -> History:
+def history_for(
+    topology: Topology, policy: AnyPolicy, shadows: Sequence[AnyPolicy] = (), starts_at_s: float = 0.0
+) -> History:
     """Return an empty history that is as long as the policies look back."""
     lasts_s = max(DEFAULT_RETENTION_S, *(each.lookback_s for each in (policy, *shadows)))
-    return History(topology, lasts_s, policy.objective)
+    return History(topology, lasts_s, policy.objective, starts_at_s)
 
 
 def read_past(journal: ReadableJournal, job: str, engine: str, history: History, now: Instant) -> Past:

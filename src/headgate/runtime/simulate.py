@@ -116,6 +116,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     drain_s: float = 0.0,
     interval_s: float = DEFAULT_INTERVAL_S,
     seconds: float,
+    starts_at_s: float = 0.0,
     seed: int = 0,
     state: str | Path | Mapping[str, JSON] | None = None,
     shadows: Sequence[str | PolicyMaker] = (),
@@ -133,6 +134,8 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
       where there is a ``startup_spread``, the standard deviation of the logarithm
     - ``drain_s``: seconds that an instance takes to leave after it has finished what it was doing
     - ``interval_s``: seconds between decisions; ``seconds``: how long the run is
+    - ``starts_at_s``: the date of time 0, in seconds since the Unix epoch, for policies and constraints that go by the
+      calendar; otherwise it is the beginning of 1970, a Thursday
     - ``policy``: a name, or a policy that is set up, such as ``Rules.from_file(…)``
     - ``constraints``: a rule file of constraints, which hold whatever the policy decides
     - ``metrics``: metrics of your own by name: callables that are given the operator's name
@@ -177,6 +180,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
         resumes=False,
         requires_rules=False,
         watches_files=watch_files,
+        starts_at_s=starts_at_s,
     )
     assembled = open_loop(spec, engine, engine, engine_name=engine.name)
     if assembled.parts.policy.keeps(start) and assembled.loop.mode is Mode.ACT and _needs_no_reading(spec):
@@ -269,6 +273,7 @@ class _SimulatedJob:
             "drain_s": self.drain_s,
             "interval_s": self.interval_s,
             "seconds": self.seconds,
+            "starts_at_s": assembled.parts.spec.starts_at_s,
             "seed": self.seed,
             "mode": str(assembled.loop.mode),
         }

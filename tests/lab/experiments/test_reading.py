@@ -65,6 +65,9 @@ def test_an_experiment_is_read_as_it_is_written(tmp_path: Path) -> None:
     found = read(tmp_path, GOOD)
     plain, mine = found.workloads
     assert (found.name, found.seeds, found.interval_s, len(found)) == ("tried", (3, 5), 10.0, 24)
+    dated = read(tmp_path, f"{GOOD}starts_at: 2026-11-20 06:00\n")
+    assert {case.starts_at_s for case in dated.cases()} == {1795154400.0}
+    assert all("starts_at" not in case.to_json() for case in found.cases())
     assert (plain.name, plain.seconds, plain.scale) == ("constant:20", 600.0, 1.0)
     assert (mine.name, mine.seconds, mine.scale) == ("mine", 60.0, 3.0)
     assert list(found.files) == ["load.csv"]

@@ -14,6 +14,24 @@ from headgate.workloads import parse_workload
 HOURS = 4
 
 
+@pytest.mark.parametrize("start", [1, 6])
+def test_the_intervals_of_a_young_job_begin_wide(start: int) -> None:
+    journal = MemoryJournal()
+    simulate(
+        "autopilot",
+        parse_workload("constant:150 | noise 15% every 30s seed 3"),
+        objective=parse_objective("latency p95 < 10s").within(1, 20),
+        service_rate_per_s=50.0,
+        model=MicroBatch(trigger_interval_s=2.0, overhead_s=0.4, noise=0.08, cold_factor=1.5),
+        start=start,
+        startup_s=30.0,
+        seconds=900.0,
+        journal=journal,
+    )
+    covered = coverage(journal.decisions(), journal.observations())
+    assert min(met / answered for answered, met in covered.values()) > 0.8
+
+
 @pytest.mark.parametrize(
     "workload",
     [

@@ -25,6 +25,7 @@ from headgate.documents.values import (
     DURATION,
     AtLeastOne,
     Count,
+    Date,
     Duration,
     NodeValue,
     NotNegative,
@@ -454,6 +455,7 @@ class ExperimentForm(Form[ExperimentMatrix]):
     interval: PositiveDuration = key(
         "Time between two decisions, such as 5s, which it is where not given.", DEFAULT_INTERVAL_S
     )
+    starts_at: Date = key("The date at which runs begin, such as 2026-11-20 06:00, for what goes by the calendar.", 0.0)
 
     def build(self, context: ExperimentContext) -> ExperimentMatrix:
         jobs = tuple(form.built for form in self.jobs)
@@ -475,6 +477,7 @@ class ExperimentForm(Form[ExperimentMatrix]):
             self.repeats,
             self.interval,
             context.files,
+            self.starts_at,
         )
         if len(experiment) > MOST_CASES:
             raise InputError(f"this makes {len(experiment)} cases; at most {MOST_CASES} are run.")

@@ -33,6 +33,14 @@ FORMAT_VERSION = 1
 _KEY_LENGTH = 20
 
 
+_STARTS_AT = "starts_at_s"
+
+
+def _without_date(plain: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Leave out a date that was not given: results of earlier versions keep their keys."""
+    return {name: value for name, value in plain.items() if name != _STARTS_AT or value}
+
+
 @dataclass(frozen=True)
 class Case:
     """A simulated run; ``workload``, ``job``, ``objective`` and ``label`` are its labels in tables."""
@@ -57,10 +65,12 @@ class Case:
     start: int | None
     interval_s: float
     seed: int
+    starts_at_s: float = 0.0
 
     def to_json(self) -> str:
         """Return a text that does not depend on the order of keys."""
-        return json.dumps({"version": FORMAT_VERSION, **vars(self)}, sort_keys=True, separators=(",", ":"))
+        plain = {"version": FORMAT_VERSION, **_without_date(vars(self))}
+        return json.dumps(plain, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Case:
@@ -69,7 +79,7 @@ class Case:
         if version != FORMAT_VERSION:
             raise InputError(f"a case of version {version!r} cannot be read; {FORMAT_VERSION} is known.")
         names = {field.name for field in fields(cls)}
-        if given.keys() != names:
+        if given.keys() | {_STARTS_AT} != names:
             raise InputError(f"a case has the keys {', '.join(sorted(given))}; {', '.join(sorted(names))} are needed.")
         return cls(**given)
 
@@ -179,6 +189,7 @@ def simulate_case(
         drain_s=case.drain_s,
         interval_s=case.interval_s,
         seconds=case.seconds,
+        starts_at_s=case.starts_at_s,
         seed=case.seed,
         progress=progress,
     )
@@ -296,6 +307,8 @@ class ExperimentMatrix:
     interval_s: float = DEFAULT_INTERVAL_S
     files: Mapping[str, str] = field(default_factory=dict)
     """The files that it names, each with a hash of its content."""
+    starts_at_s: float = 0.0
+    """The date of time 0, in seconds since the Unix epoch."""
 
     def __len__(self) -> int:
         pairs = sum(len(self._jobs_of(load)) for load in self.workloads)
@@ -329,10 +342,11 @@ class ExperimentMatrix:
                 start=policy.start,
                 interval_s=self.interval_s,
                 seed=seed,
+                starts_at_s=self.starts_at_s,
             )
 
     def to_json(self) -> dict[str, JSON]:
-        plain: dict[str, JSON] = asdict(self)
+        plain: dict[str, JSON] = _without_date(asdict(self))
         for load in plain["workloads"]:
             # A folder belongs to the experiment with equal data, whatever the notes.
             del load["notes"]

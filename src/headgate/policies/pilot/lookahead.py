@@ -218,7 +218,7 @@ def look_ahead(
     first, last = math.ceil(usual_s / BIN_S), math.ceil(until_s / BIN_S)
     model.forecaster.span_bins = (max(1, min(first, HORIZON_BINS - 2)), max(2, min(last, HORIZON_BINS - 1)))
     scenarios = model.forecaster.scenarios(model.steady_load)
-    bursts = sorted(model.patterns.expected(sample.at_s, HORIZON_BINS * BIN_S), key=lambda burst: burst.begins_s)
+    bursts = model.expected_bursts(sample.at_s, window.epoch_s(sample.at_s), HORIZON_BINS * BIN_S)
     if bursts:
         excess_per_s = model.load.recent_per_s(1) - model.patterns.level_per_s
         scenarios = with_bursts(scenarios, bursts, sample.at_s, excess_per_s)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from headgate.core.objective import By, Slo
 from headgate.core.types import JSON, Batch, Instances, Instant, Sample
-from headgate.forecast.clock_patterns import ClockPattern, ClockPatterns
+from headgate.forecast.clock_patterns import ClockPattern, ClockPatterns, ExpectedBurst
 from headgate.policies.pilot.batch_time import FEWEST, LEAST_GAMMA, BatchTimeModel
+from headgate.policies.pilot.calendar_loads import CalendarLoads
 from headgate.policies.pilot.calibration import IntervalCalibrator
 from headgate.policies.pilot.late_price import LatePrice
 from headgate.policies.pilot.load import BIN_S, LoadHistory
@@ -46,6 +47,8 @@ class OperatorModel:
     """Bursts that come by the clock."""
     steady_load: LoadHistory = field(default_factory=LoadHistory)
     """The load without those of them that were expected."""
+    calendar: CalendarLoads = field(default_factory=CalendarLoads)
+    """Loads that the user expects."""
     forecaster: ScenarioForecaster = field(default_factory=ScenarioForecaster)
     batch_time: BatchTimeModel = field(default_factory=BatchTimeModel)
     calibrators: Mapping[str, IntervalCalibrator] = field(default_factory=_calibrators)
@@ -78,6 +81,14 @@ class OperatorModel:
         """The fixed seconds of a batch and the seconds per record, on one instance, as used for planning."""
         fixed_s, each_s = self.batch_time.careful_coefficients if self.is_young else self.batch_time.coefficients
         return fixed_s, self.strain * each_s
+
+    def expected_bursts(self, now: Instant, epoch_s: float, within_s: float) -> list[ExpectedBurst]:
+        """Return the bursts that are expected by the clock and by the calendar, the next one first."""
+        bursts = self.patterns.expected(now, within_s)
+        if self.calendar.entries:
+            level_per_s = self.patterns.level_per_s or self.load.recent_per_s(1)
+            bursts += self.calendar.expected(epoch_s, within_s, level_per_s=level_per_s, now=now)
+        return sorted(bursts, key=lambda burst: burst.begins_s)
 
     def instances_for(self, rate_per_s: float, cycle_s: float) -> float:
         """Return the (fractional) size at which a batch of one cycle's records takes exactly one cycle."""
