@@ -36,7 +36,7 @@ rules:
 """
 # What takes minutes otherwise; all else is as it comes.
 POLICIES: Mapping[str, Mapping[str, object]] = {
-    "ds2": {},
+    "ds2": {"warm_up_s": 5.0},
     "flink-autoscaler": {"metrics_window_s": 8.0, "stabilization_interval_s": 3.0, "catch_up_duration_s": 30.0},
     "mdp-path": {"slot_s": 5.0},
     "rl-decentralized": {"slot_s": 5.0},
@@ -118,6 +118,7 @@ def test_what_is_too_large_and_what_is_too_small_change_in_one_restart(slow_job:
         engine,
         objective=OBJECTIVE,
         policy="ds2",
+        settings={"warm_up_s": 5.0},
         job="joint",
         interval=2.0,
         clock=clock,

@@ -40,7 +40,9 @@ def after_an_interval(chosen: AnyPolicy, planned: int = 2, **fields: Any) -> tup
         (2, {"input_rate_per_s": 176, "processed_rate_per_s": 176}, 2, "keeps-up"),
         (8, {"input_rate_per_s": 410, "processed_rate_per_s": 704}, 5, "fewer-keep-up"),
         # Half idle at 100/s: each would get through 100/s if it were busy all the time.
-        (2, {"input_rate_per_s": 100, "utilization": 0.5, "backlog": 0}, 1, "fewer-keep-up"),
+        (4, {"input_rate_per_s": 200, "utilization": 0.5, "backlog": 0}, 2, "fewer-keep-up"),
+        # The source ignores a change of which all is one instance less.
+        (2, {"input_rate_per_s": 100, "utilization": 0.5, "backlog": 0}, 2, "insignificant"),
         # Nothing arrives: one is enough, and how fast it is does not matter.
         (4, {"input_rate_per_s": 0}, 1, "fewer-keep-up"),
         (2, {"input_rate_per_s": 410}, 2, "no-data"),
@@ -52,32 +54,55 @@ def after_an_interval(chosen: AnyPolicy, planned: int = 2, **fields: Any) -> tup
 def test_the_size_is_the_rate_over_the_true_rate(
     planned: int, fields: dict[str, float], instances: int, code: str
 ) -> None:
-    assert after_an_interval(policy("ds2"), planned, **fields) == (instances, code)
+    assert after_an_interval(policy("ds2", warm_up_s=0), planned, **fields) == (instances, code)
 
 
 def test_a_scaling_factor_adds_a_share() -> None:
     fields = {"input_rate_per_s": 400.0, "processed_rate_per_s": 200.0}
-    assert after_an_interval(policy("ds2"), 2, **fields) == (4, "falls-behind")
-    assert after_an_interval(policy("ds2", scaling_factor=0.25), 2, **fields) == (5, "falls-behind")
+    assert after_an_interval(policy("ds2", warm_up_s=0), 2, **fields) == (4, "falls-behind")
+    assert after_an_interval(policy("ds2", warm_up_s=0, scaling_factor=0.25), 2, **fields) == (5, "falls-behind")
 
 
 @pytest.mark.parametrize(("ratio", "instances"), [(None, 2), (1.5, 2), (1.0, 3)])
 def test_sizes_that_should_do_and_do_not_are_enlarged(ratio: float | None, instances: int) -> None:
     """Sources get 100/s of 150/s done, although each instance seems to be good for 75/s."""
-    window, chosen = History(JOB), policy("ds2", target_rate_ratio=ratio)
+    window, chosen = History(JOB), policy("ds2", warm_up_s=0, target_rate_ratio=ratio)
     load = {"input_rate_per_s": 150, "processed_rate_per_s": 150}
     want(chosen, window, 0, 2, done=0, backlog=0, **load)
     assert want(chosen, window, 10, 2, done=1000, backlog=500, **load)[0] == instances
 
 
-def test_it_waits_for_a_new_size_to_warm_up() -> None:
+def test_it_waits_for_the_start_and_for_a_new_size_to_warm_up() -> None:
     window, chosen = History(JOB), policy("ds2", policy_interval_s=5)
     load = {"input_rate_per_s": 400.0, "processed_rate_per_s": 200.0}
-    want(chosen, window, 0, 2, **load)
-    assert want(chosen, window, 5, 2, **load) == (4, "falls-behind")
-    window.record(decision(5, 2, 4))
-    assert [want(chosen, window, at_s, 4, **load)[1] for at_s in (10, 15, 20, 25)] == ["warming-up"] * 4
-    assert want(chosen, window, 30, 4, **load) == (8, "falls-behind")
+    assert [want(chosen, window, at_s, 2, **load)[1] for at_s in (0, 5, 10, 15)][1:] == ["warming-up"] * 3
+    assert want(chosen, window, 20, 2, **load) == (4, "falls-behind")
+    window.record(decision(20, 2, 4))
+    assert [want(chosen, window, at_s, 4, **load)[1] for at_s in (25, 30, 35, 40)] == ["warming-up"] * 4
+    assert want(chosen, window, 45, 4, **load) == (8, "falls-behind")
+
+
+@pytest.mark.parametrize(
+    ("rate", "sizes"),
+    [
+        # ``consider_change`` of the source: a new configuration counts if any operator grows or loses more than one.
+        ({"a": 300, "b": 300}, (4, 4)),
+        ({"a": 300, "b": 200}, (3, 2)),
+        ({"a": 500, "b": 300}, (5, 3)),
+        ({"a": 300, "b": 400}, (4, 4)),
+    ],
+)
+def test_one_instance_less_is_no_reason_to_rescale_a_job_and_goes_along_with_others(
+    rate: dict[str, float], sizes: tuple[int, int]
+) -> None:
+    graph = Topology(("a", "b"), (), {name: Sizing(group="job") for name in ("a", "b")})
+    chosen = make_policy("ds2", Context(parse_objective("latency < 10s"), graph), {"warm_up_s": 0})
+    window = History(graph)
+    for at_s in (0.0, 10.0):
+        samples = {name: Sample(name, at_s, input_rate_per_s=rate[name], processed_rate_per_s=400) for name in rate}
+        window.observe(Observation(at_s, samples, {name: Instances(4, 4, 4) for name in rate}))
+        targets = chosen.decide(at_s, window).targets
+    assert (targets["a"].instances, targets["b"].instances) == sizes
 
 
 def test_readings_of_the_size_before_do_not_count() -> None:
@@ -91,7 +116,7 @@ def test_readings_of_the_size_before_do_not_count() -> None:
 
 
 def test_the_activation_time_takes_the_median_of_the_sizes_found() -> None:
-    window, chosen = History(JOB), policy("ds2", activation_s=30)
+    window, chosen = History(JOB), policy("ds2", warm_up_s=0, activation_s=30)
     rates = {0: 200, 10: 200, 20: 900, 30: 200, 40: 900, 50: 900}
     wanted = {
         at_s: want(chosen, window, at_s, 2, input_rate_per_s=r, processed_rate_per_s=200)[0]
@@ -101,7 +126,7 @@ def test_the_activation_time_takes_the_median_of_the_sizes_found() -> None:
 
 
 def test_with_a_window_it_shrinks_to_the_largest_size_found_in_it() -> None:
-    window, chosen = History(JOB), policy("ds2", scale_in_window_s=25)
+    window, chosen = History(JOB), policy("ds2", warm_up_s=0, scale_in_window_s=25)
     load = {0: 500, 10: 500, 20: 300, 30: 100, 40: 100, 50: 100}
     wanted = [want(chosen, window, at_s, 5, input_rate_per_s=r, processed_rate_per_s=500) for at_s, r in load.items()]
     assert wanted[1:] == [
@@ -145,9 +170,9 @@ def test_a_whole_graph_is_sized_in_one_step() -> None:
     clock: Clock = engine
     loop = wire(engine, make_policy("ds2", context), clock, engine_name="simulated")
     sizes = []
-    for cycle in range(8):
+    for cycle in range(10):
         engine.advance(5.0 * cycle)
         loop.tick()
         sizes.append(tuple(fleet.ready for fleet in engine.observe().instances.values()))
-    assert sizes[:4] == [(1, 1, 1), (1, 1, 1), (10, 4, 2), (10, 4, 2)]
-    assert sizes[-1] == (10, 4, 2)
+    # After the warm-up of 20 s.
+    assert sizes == [(1, 1, 1)] * 4 + [(10, 4, 2)] * 6

@@ -12,6 +12,7 @@ from headgate.core.types import Instances, Observation, Sample
 from headgate.core.window import History
 from headgate.policies import Context, make_policy
 from headgate.policies.frame.base import AnyPolicy
+from headgate.policies.frame.recommendations import ScaleInDelay
 from tests.core.building import JOB, decision, observation, policy
 
 AT_ONCE = {"metrics_window_s": 30, "stabilization_interval_s": 0, "scale_in_interval_s": 0}
@@ -184,3 +185,56 @@ def test_a_bottleneck_does_not_hide_what_those_after_it_will_get() -> None:
         window.observe(Observation(at_s, samples, {"parse": Instances(1, 1, 1), "enrich": Instances(3, 3, 3)}))
         wanted = {name: target.instances for name, target in chosen.decide(at_s, window).targets.items()}
     assert wanted == {"parse": 6, "enrich": 12}
+
+
+@pytest.mark.parametrize(
+    ("was_outside", "is_outside", "code"),
+    [(True, False, "needs-fewer"), (False, True, "within-limits"), (True, True, "needs-fewer")],
+)
+def test_a_delayed_scale_in_counts_by_the_limits_of_the_time_with_the_largest_recommendation(
+    was_outside: bool, is_outside: bool, code: str
+) -> None:
+    """``DelayedScaleDown`` of the source carries the flag along with the parallelism that was recommended."""
+    delay = ScaleInDelay()
+    recommended = [(0.0, 5, was_outside), (60.0, 4, is_outside), (120.0, 3, is_outside)]
+    found = [delay.allowed(at_s, 120.0, fewer, outside) for at_s, fewer, outside in recommended]
+    assert found == [None, None, (5, was_outside)]
+    assert ScaleInDelay.from_json(delay.to_json()).allowed(120.0, 120.0, 3, is_outside) == (5, was_outside)
+    assert (code == "needs-fewer") is was_outside
+
+
+def test_a_job_catches_up_by_what_it_gets_done_and_not_by_what_arrives() -> None:
+    """100,000 records are 500 s at the 200/s that are read, and 250 s at the 400/s that arrive; the limit is 300 s."""
+    settings = {**AT_ONCE, "catch_up_duration_s": 0, "restart_time_s": 0, "observe_lag_threshold_s": 1e6}
+    job = Job(policy("flink-autoscaler", **settings), 10)
+    # At 1,333/s, the ten are busy for less than a third by what arrives: fewer would do, but for the backlog.
+    fields = {"input_rate_per_s": 400.0, "utilization": 0.15, "backlog": 100_000.0}
+    for step in range(6):
+        wanted = job.see(10, **fields, done=2000.0 * step, arrived=4000.0 * step)
+    assert wanted == (10, "within-limits")
+    few = Job(policy("flink-autoscaler", **settings), 10)
+    for step in range(6):
+        wanted = few.see(10, **{**fields, "backlog": 50_000.0}, done=2000.0 * step, arrived=4000.0 * step)
+    assert wanted[1] == "needs-fewer"
+
+
+def test_what_waits_before_an_operator_in_the_middle_counts_for_its_source() -> None:
+    graph = Topology(("read", "join"), (("read", "join"),), {name: Sizing(group="job") for name in ("read", "join")})
+    codes = {}
+    for backlog in (0.0, 100_000.0):
+        chosen = make_policy(
+            "flink-autoscaler",
+            Context(parse_objective("latency < 10s").within(1, 20), graph),
+            {**AT_ONCE, "catch_up_duration_s": 0, "restart_time_s": 0},
+        )
+        window = History(graph)
+        for at_s in range(0, 60, 10):
+            rates = {"input_rate_per_s": 200.0, "output_rate_per_s": 200.0, "done": 200.0 * at_s, "utilization": 0.2}
+            samples = {
+                "read": Sample("read", at_s, backlog=0.0, **rates),
+                "join": Sample("join", at_s, backlog=backlog, **rates),
+            }
+            window.observe(Observation(at_s, samples, {name: Instances(10, 10, 10) for name in samples}))
+            targets = chosen.decide(at_s, window).targets
+        codes[backlog] = targets["read"].code
+    assert codes == {0.0: "needs-fewer", 100_000.0: "within-limits"}

@@ -73,3 +73,11 @@ def test_few_records_do_not_wake_a_job_below_the_activation_threshold() -> None:
     window = History(TO_ZERO)
     assert want(chosen, window, 0, 50, 0) == (0, "idle")
     assert want(chosen, window, 10, 51, 0) == (1, "activated")
+
+
+def test_a_minimum_of_zero_which_is_the_default_of_the_source_is_allowed() -> None:
+    objective = parse_objective("latency < 10s").within(0, 10)
+    chosen = policy("keda-lag", objective, lag_threshold=1000)
+    window = History(JOB)
+    assert [want(chosen, window, at_s, 0, 1)[0] for at_s in (0, 300)] == [1, 0]
+    assert want(chosen, window, 310, 1, 0) == (1, "activated")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headgate.core.objective import parse_objective
-from headgate.core.types import Sample
+from headgate.core.types import Batch, Sample
 from headgate.core.window import History
 from headgate.policies.frame.base import AnyPolicy
 from tests.core.building import JOB, observation, policy
@@ -53,6 +53,42 @@ def test_when_no_work_waits_the_doubling_restarts() -> None:
 def test_no_more_than_the_tasks_of_a_batch_can_use() -> None:
     chosen = made(tasks_per_batch=12, cores_per_instance=2)
     assert run(chosen, [(at_s, WAITING) for at_s in range(6)]) == [2, 3, 5, 6, 6, 6]
+
+
+@pytest.mark.parametrize(
+    ("took_s", "planned", "useful", "sizes"),
+    [
+        # Two waves: the tasks of the second wait for half of the batch. After 1 s, 2 s and 3 s of that more are
+        # requested, one, two and four; the next batch begins with one again.
+        (6.0, 4, 8, [4, 8]),
+        (4.0, 4, 8, [4, 7]),
+        (2.0, 4, 8, [4, 5]),
+        (1.9, 4, 8, [4, 4]),
+        # One wave: nothing waits, however long a batch takes.
+        (60.0, 8, 8, [8, 8]),
+        # Four waves of 2 s each: six seconds.
+        (8.0, 2, 8, [2, 8]),
+        (8.0, 2, 40, [2, 40]),
+    ],
+)
+def test_tasks_that_wait_within_a_batch_make_it_grow(
+    took_s: float, planned: int, useful: int, sizes: list[int]
+) -> None:
+    reading = {"scheduling_delay_s": 0.0, "useful_instances": useful, "input_rate_per_s": 10.0, "running_s": None}
+    ended = {"batches": (Batch(10.0 - took_s, 10.0, 100),), "batch_ended_s": 10.0}
+    assert run(made(), [(0, {**reading, "batch_ended_s": 0.0}), (11, {**reading, **ended})], planned) == sizes
+
+
+def test_requests_of_a_batch_that_runs_are_not_made_again_when_it_has_ended() -> None:
+    reading = {"scheduling_delay_s": 0.0, "useful_instances": 40, "input_rate_per_s": 10.0, "batch_ended_s": 0.0}
+    readings = [
+        (0.0, {**reading, "running_s": 0.0}),
+        # Of 4 s a share of 19/20 was waited: requests of 1, 2 and 4. At 9 instances there are 5 waves: 4.8 s of 6 s.
+        (4.0, {**reading, "running_s": 4.0}),
+        (6.0, {**reading, "running_s": None, "batches": (Batch(0.0, 6.0, 100),), "batch_ended_s": 6.0}),
+        (7.0, {**reading, "running_s": None}),
+    ]
+    assert run(made(), readings) == [2, 9, 17, 17]
 
 
 def test_executors_beyond_the_tasks_are_idle() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.core.types import Sample
+from headgate.core.types import Batch, Sample
 from headgate.core.window import History
 from headgate.policies.frame.base import AnyPolicy
 from tests.core.building import JOB, observation, policy
@@ -47,6 +47,23 @@ def test_the_mean_ratio_since_the_last_look_decides(
 ) -> None:
     samples = [batch(at_s, ratio) for at_s, ratio in zip((0, 20, 40, 60), (0.5, *ratios), strict=True)]
     assert run(policy("spark-streaming-dra"), samples)[-1] == (60, instances, code)
+
+
+def test_of_a_job_with_batches_those_that_ended_count_and_not_the_one_that_runs() -> None:
+    # Two batches of half their interval have ended; the one that runs has taken four intervals already.
+    ended = (Batch(0.0, 5.0, 9, trigger_interval_s=10.0), Batch(10.0, 15.0, 9, trigger_interval_s=10.0))
+    samples = [
+        Sample("job", 0.0, trigger_interval_s=10.0),
+        Sample("job", 20.0, trigger_interval_s=10.0, batches=ended, batch_ended_s=15.0),
+        Sample("job", 60.0, trigger_interval_s=10.0, batch_ended_s=15.0, running_s=40.0),
+        Sample("job", 120.0, trigger_interval_s=10.0, batch_ended_s=15.0, running_s=100.0),
+    ]
+    assert [code for _, _, code in run(policy("spark-streaming-dra"), samples)] == [
+        "between-looks",
+        "between-looks",
+        "steady",
+        "no-batch",
+    ]
 
 
 def test_it_looks_once_per_interval() -> None:

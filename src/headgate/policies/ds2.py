@@ -1,7 +1,8 @@
 """ds2: size every operator at once from how fast its instances really are (Kalavri et al., OSDI 2018).
 
 Source: "Three steps is all you need: fast, accurate, automatic scaling decisions for distributed streaming dataflows",
-and the scaling manager that its authors published (strymon-system/ds2), whose defaults are those below.
+and the scaling manager that its authors published (strymon-system/ds2). There the interval and the warm-up have to be
+set, and have defaults here only; the other defaults are its own.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Ds2Settings(Settings):
     """How often it decides, by what was measured since (``policy_interval``); at least two trigger intervals of a job
     with batches count."""
     warm_up_s: Seconds = 20.0
-    """How long nothing is decided after a change of size (``warm_up_time``, two intervals)."""
+    """How long nothing is decided after the start and after a change of size (``warm_up_time``)."""
     activation_s: Seconds = 0.0
     """The median of the sizes found within this time is taken; 0 takes the newest (``activation_time`` of 1)."""
     target_rate_ratio: Annotated[float, Field(ge=1)] | None = None
@@ -64,13 +65,15 @@ class Ds2(PolicyBase[Ds2Settings]):
     - In one pass from the sources, the input rate of an operator is the output rate of its upstream operators if they
       keep up: their own input rate times the records they emit per record.
     - Each operator needs its rate over the true rate of one instance.
+    - Operators are resized together, and only if one of them grows or loses more than one instance.
 
     Backlogs play no part: with ``scaling_factor`` 0 a job keeps up, and what waits goes on waiting.
 
     >>> from headgate.policies import Sample
     >>> from headgate.testing import last_target
     >>> readings = [
-    ...     Sample("job", at_s, input_rate_per_s=410, processed_rate_per_s=176, backlog=900) for at_s in (0, 10)
+    ...     Sample("job", at_s, input_rate_per_s=410, processed_rate_per_s=176, backlog=900)
+    ...     for at_s in (0, 10, 20)
     ... ]
     >>> target = last_target("ds2", "latency < 10s", 2, *readings)
     >>> target.instances, target.reason
@@ -83,7 +86,7 @@ class Ds2(PolicyBase[Ds2Settings]):
 
     def __init__(self, settings: Ds2Settings, context: Context) -> None:
         super().__init__(settings, context)
-        self.lookback_s = max(DEFAULT_RETENTION_S, 2 * settings.policy_interval_s)
+        self.lookback_s = max(DEFAULT_RETENTION_S, 2 * settings.policy_interval_s, 2 * settings.warm_up_s)
         self._decided_s: Instant | None = None
         self._found: dict[str, _FoundSizes] = {}
 
@@ -105,7 +108,24 @@ class Ds2(PolicyBase[Ds2Settings]):
         for name, instances in known.items():
             waiting = self._warming_up(now, window, name, instances)
             targets[name] = waiting or self._size(now, name, instances, flows[name], rates[name], ratio)
-        return Proposal(targets)
+        return Proposal({name: self._if_significant(window, name, known, targets) for name in targets})
+
+    @staticmethod
+    def _if_significant(
+        window: Window, operator: str, known: Mapping[str, Instances], targets: Mapping[str, Target]
+    ) -> Target:
+        """Return the target, or a hold where no operator that is resized with it grows or loses more than one."""
+        target, planned = targets[operator], known[operator].planned
+        group = [name for name in window.topology.rescaled_with(operator) if name in targets]
+        changes = [targets[name].instances - known[name].planned for name in group]
+        if target.instances == planned or any(change > 0 or change < -1 for change in changes):
+            return target
+        return hold(
+            known[operator],
+            "insignificant",
+            f"{target.reason}; fewer by one alone is no reason to rescale",
+            target.numbers,
+        )
 
     def _flow(self, now: Instant, window: Window, operator: str, instances: Instances) -> Flow:
         newest = window.sample(operator)
@@ -131,10 +151,12 @@ class Ds2(PolicyBase[Ds2Settings]):
             (at_s for name in window.topology.rescaled_with(operator) if (at_s := window.settled_since_s(name))),
             default=None,
         )
-        if settled_s is None or now - settled_s >= self.settings.warm_up_s:
+        since_s = window.observations[0].at_s if settled_s is None else settled_s
+        if now - since_s >= self.settings.warm_up_s:
             return None
-        left = format_duration(settled_s + self.settings.warm_up_s - now)
-        return hold(instances, "warming-up", f"the size has just changed: deciding again in {left}")
+        what = "it has just started" if settled_s is None else "the size has just changed"
+        left = format_duration(since_s + self.settings.warm_up_s - now)
+        return hold(instances, "warming-up", f"{what}: deciding in {left}")
 
     def _size(
         self, now: Instant, operator: str, instances: Instances, flow: Flow, rate: float | None, shortfall: float

@@ -212,7 +212,7 @@ class FlinkAutoscaler(PolicyBase[FlinkAutoscalerSettings]):
         waiting = {name: self._waiting(now, window, name, instances) for name, instances in known.items()}
         flows = {name: self._flow(now, window, name, instances) for name, instances in known.items()}
         rates, catch_up = self._wanted_rates(window, flows)
-        is_catching_up = any(self._is_catching_up(flows.get(name, Flow())) for name in window.topology.sources)
+        is_catching_up = self._is_catching_up(window, flows)
         found = {
             name: _VertexTarget(target)
             if (target := waiting[name]) is not None
@@ -264,10 +264,19 @@ class FlinkAutoscaler(PolicyBase[FlinkAutoscalerSettings]):
         own = {name: (flow.backlog or 0.0) / duration_s if duration_s else 0.0 for name, flow in flows.items()}
         return rates, carried_on(window.topology, flows, own)
 
-    def _is_catching_up(self, flow: Flow) -> bool:
-        if not flow.arrived_per_s or flow.backlog is None:
-            return False
-        return flow.backlog / flow.arrived_per_s > self.settings.backlog_lag_threshold_s
+    def _is_catching_up(self, window: Window, flows: Mapping[str, Flow]) -> bool:
+        """Whether so much waits that it takes long at the rate at which sources are read.
+
+        What waits before an operator in the middle has been read by its sources and counts for them: an engine may say
+        where a backlog comes from, and the original knows only that it waits at the source.
+        """
+        for name in window.topology.sources:
+            done_per_s = flows.get(name, Flow()).done_per_s
+            group = window.topology.rescaled_with(name)
+            waiting = sum(flows[other].backlog or 0.0 for other in group if other in flows)
+            if done_per_s is not None and waiting > done_per_s * self.settings.backlog_lag_threshold_s:
+                return True
+        return False
 
     # ---------------------------------------------------------------------------------------------------------- sizes
 
@@ -356,11 +365,13 @@ class FlinkAutoscaler(PolicyBase[FlinkAutoscalerSettings]):
     ) -> _VertexTarget:
         """What is left of a smaller size after the wait that each has."""
         delay, interval_s = self._vertices[operator].delay, self.settings.scale_in_interval_s
-        largest = delay.allowed(now, interval_s, fewer.instances)
-        if largest is None:
+        allowed = delay.allowed(now, interval_s, fewer.instances, is_outside)
+        if allowed is None:
             waited, interval = format_duration(delay.waited_s(now)), format_duration(interval_s)
             reason = f"{fewer.reason}; fewer have been enough for {waited} of {interval}"
             return _VertexTarget(hold(instances, "waiting", reason, fewer.numbers))
+        # Whether the limits were exceeded counts as of when the largest size was found.
+        largest, is_outside = allowed
         if largest > fewer.instances:
             reason = f"{fewer.reason}; {largest} were needed within the last {format_duration(interval_s)}"
             fewer = Target(largest, fewer.code, reason, fewer.numbers)

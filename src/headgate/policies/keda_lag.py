@@ -47,6 +47,7 @@ class KedaLag(OperatorPolicy[KedaLagSettings]):
     name = "keda-lag"
     summary = "KEDA's Kafka scaler: one instance per so many waiting records."
     Settings = KedaLagSettings
+    wakes = True
     # Kubernetes deals with instances that are not ready by itself, and does not wait for them.
     guards = GuardSettings(pending_timeout_s=0, recovery_timeout_s=0)
 

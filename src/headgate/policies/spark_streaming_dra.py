@@ -41,8 +41,9 @@ class SparkStreamingDra(OperatorPolicy[SparkStreamingDraSettings]):
     """Once per interval, compares the mean processing time of the batches since the last look to the batch interval.
 
     A ratio of ``up_ratio`` or more adds as many instances as the rounded ratio says, at least one; ``down_ratio`` or
-    less removes one. Where there is no trigger interval, the mean utilization is the ratio. Readings that tell neither
-    are left out of the mean, and forbid a scale-in. Spark adds to the executors that live, here it is to those planned:
+    less removes one. Only batches that ended count, each as much as another; without any, nothing is done. Of an
+    engine that does not report batches the mean of the readings is the ratio: readings that do not tell it are left out
+    and forbid a scale-in. Spark adds to the executors that live, here it is to those planned:
     otherwise a slow start of executors would turn a scale-out into a smaller target.
 
     >>> from headgate.policies import Sample
@@ -73,11 +74,22 @@ class SparkStreamingDra(OperatorPolicy[SparkStreamingDraSettings]):
             next_in = format_duration(checked_s + interval_s - now)
             return hold(instances, "between-looks", f"looks every {format_duration(interval_s)}, next in {next_in}")
         self._checked_s[operator] = now
-        shares = [busy_share(reading) for reading in window.samples(operator, checked_s) if reading.at_s > checked_s]
+        readings = [reading for reading in window.samples(operator, checked_s) if reading.at_s > checked_s]
+        if any(reading.batch_ended_s is not None or reading.batches for reading in readings):
+            return self._by_batches(instances, window, operator, checked_s)
+        shares = [busy_share(reading) for reading in readings]
         known = [share for share in shares if share is not None]
         if not known:
             return hold(instances, "no-data", "neither processing time nor utilization is known: holding")
         return self._by_ratio(instances, sum(known) / len(known), partial=len(known) < len(shares))
+
+    def _by_batches(self, instances: Instances, window: Window, operator: str, since_s: Instant) -> Target:
+        """Decide by the batches that ended since the last look, as Spark does."""
+        ended = [batch for batch in window.batches(operator, since_s) if batch.trigger_interval_s > 0]
+        if not ended:
+            return hold(instances, "no-batch", "no batch has ended since the last look: holding")
+        shares = [batch.processing_time_s / batch.trigger_interval_s for batch in ended]
+        return self._by_ratio(instances, sum(shares) / len(shares), partial=False)
 
     def _by_ratio(self, instances: Instances, ratio: float, *, partial: bool) -> Target:
         up, down = self.settings.up_ratio, self.settings.down_ratio

@@ -119,41 +119,49 @@ class Behaviour:
 
 
 class ScaleInDelay:
-    """Records since when fewer instances have been enough, and how many.
+    """Records since when fewer instances have been enough, how many, and whether that was out of bounds then.
 
     >>> delay = ScaleInDelay()
-    >>> [delay.allowed(at_s, 100, fewer) for at_s, fewer in ((0, 2), (50, 4), (90, 3), (100, 2))]
-    [None, None, None, 4]
+    >>> fewer = ((0, 2, False), (50, 4, True), (90, 3, False), (100, 2, False))
+    >>> [delay.allowed(at_s, 100, count, is_outside) for at_s, count, is_outside in fewer]
+    [None, None, None, (4, True)]
     """
 
     def __init__(self) -> None:
         self._since_s: Instant | None = None
-        self._fewer = Recommendations()
+        self._fewer: list[tuple[Instant, int, bool]] = []
+        """Only those that may still become the largest, the largest first."""
 
     def clear(self) -> None:
         """Start over: fewer are no longer enough, or the size has changed."""
-        self._since_s, self._fewer = None, Recommendations()
+        self._since_s, self._fewer = None, []
 
-    def allowed(self, now: Instant, interval_s: float, fewer: int) -> int | None:
-        """Return the largest size that was enough within the interval; ``None`` until it is over."""
+    def allowed(self, now: Instant, interval_s: float, fewer: int, is_outside: bool) -> tuple[int, bool] | None:
+        """Return the largest size of the interval, and whether the job was out of bounds then.
+
+        ``None`` until the interval is over. ``is_outside`` says whether the job is out of bounds now.
+        """
         # State saved on another clock may lie in the future.
         if self._since_s is None or self._since_s > now:
             self.clear()
             self._since_s = now
-        largest = self._fewer.largest(now, interval_s, fewer, fewer)
-        return largest if now - self._since_s >= interval_s else None
+        recent = [entry for entry in self._fewer if now - interval_s <= entry[0] <= now and entry[1] > fewer]
+        self._fewer = [*recent, (now, fewer, is_outside)]
+        _, largest, was_outside = self._fewer[0]
+        return (largest, was_outside) if now - self._since_s >= interval_s else None
 
     def waited_s(self, now: Instant) -> float:
         """Return for how long fewer have been enough."""
         return 0.0 if self._since_s is None else now - self._since_s
 
     def to_json(self) -> JSON:
-        return [self._since_s, self._fewer.to_json()]
+        return [self._since_s, [list(entry) for entry in self._fewer]]
 
     @classmethod
     def from_json(cls, saved: JSON) -> ScaleInDelay:
         made = cls()
         since_s, fewer = saved
         made._since_s = None if since_s is None else float(since_s)
-        made._fewer = Recommendations.from_json(fewer)
+        # Before the bounds were recorded, the newest decided; what was saved then counts as out of them.
+        made._fewer = [(float(at_s), int(count), bool(rest[0]) if rest else True) for at_s, count, *rest in fewer]
         return made
