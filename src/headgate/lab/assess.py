@@ -584,7 +584,11 @@ def _unknown(
         )
     found.append(
         "Spark's own allocation is simulated with its default settings by Headgate's copy of it (policy spark-dra), "
-        "which knows what waits between batches and not which tasks wait within one."
+        + (
+            "which does not know how many tasks a batch has: the log has no jobs of the query."
+            if recording.partitions is None
+            else "which takes the waves of a batch's tasks to last equally long."
+        )
     )
     return found
 
