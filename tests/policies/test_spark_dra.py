@@ -81,7 +81,7 @@ def test_tasks_that_wait_within_a_batch_make_it_grow(
 
 def test_requests_of_a_batch_that_runs_are_not_made_again_when_it_has_ended() -> None:
     reading = {"scheduling_delay_s": 0.0, "useful_instances": 40, "input_rate_per_s": 10.0, "batch_ended_s": 0.0}
-    readings = [
+    readings: list[tuple[float, dict[str, Any]]] = [
         (0.0, {**reading, "running_s": 0.0}),
         # Of 4 s a share of 19/20 was waited: requests of 1, 2 and 4. At 9 instances there are 5 waves: 4.8 s of 6 s.
         (4.0, {**reading, "running_s": 4.0}),
