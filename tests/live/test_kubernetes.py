@@ -17,6 +17,7 @@ import pytest
 
 from headgate.core.errors import HeadgateError
 from headgate.local.kubernetes.cluster import NAMESPACE, LocalKubernetes
+from headgate.local.kubernetes.node import NodeNetwork
 from headgate.local.kubernetes.tools import kubernetes_tools, version
 from tests.live.cluster_job import TIMES_OUT_S, Course, RunningJob, start_here, write_course
 from tests.live.proved_runs import finish_and_note
@@ -44,17 +45,26 @@ def kubernetes(shared: Path) -> Iterator[LocalKubernetes]:
     except HeadgateError as error:
         pytest.skip(str(error))
     with LocalKubernetes(folders=[shared]) as running:
-        directory = running.directory
+        directory, cable = running.directory, cable_of(running)
         yield running
-    assert left_over(directory) == []
+    assert left_over(directory, cable) == []
+    assert executors() == []
 
 
-def left_over(directory: Path) -> list[str]:
-    """What is left of a cluster that was stopped."""
+def cable_of(kubernetes: LocalKubernetes) -> str:
+    return NodeNetwork(int(kubernetes.url.split(".")[2])).cable
+
+
+def left_over(directory: Path, cable: str) -> list[str]:
+    """What is left of a cluster that has ended."""
     mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
-    processes = [f"{process.pid} {process.name()}" for process in executors()]
     groups = [str(path) for path in Path("/sys/fs/cgroup").glob(f"*/{directory.name}")]
-    cables = [path.name for path in Path("/sys/class/net").glob("hgk*")]
+    cables = [cable] if Path("/sys/class/net", cable).exists() else []
+    processes = [
+        " ".join(process.info["cmdline"])
+        for process in psutil.process_iter(["cmdline"])
+        if any(str(directory) in part for part in process.info["cmdline"] or ())
+    ]
     inside = [path for path in (str(directory), *mounts) if path.startswith(str(directory)) and Path(path).exists()]
     return [*inside, *processes, *groups, *cables]
 
@@ -209,6 +219,19 @@ def test_a_driver_in_a_pod_scales_and_gets_its_size_back_after_a_restart(
     job.until_ready(3)
     finished(job, "cluster mode; the pod of the driver is deleted, and a new one has the journal")
     wait_until(lambda: kubernetes.pods().get("job-driver") == "Succeeded")
+
+
+def test_nothing_is_left_of_a_cluster_whose_warden_was_killed() -> None:
+    with LocalKubernetes() as kubernetes:
+        directory, cable = kubernetes.directory, cable_of(kubernetes)
+        (warden,) = [
+            process
+            for process in psutil.Process().children()
+            if "headgate.local.warden" in process.cmdline() and str(directory) in process.cmdline()[-1]
+        ]
+        assert left_over(directory, cable)
+        warden.kill()
+        wait_until(lambda: left_over(directory, cable) == [])
 
 
 def submitted(kubernetes: LocalKubernetes, folder: Path, course: Course) -> RunningJob:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,8 +24,6 @@ from tests.live.proved_runs import finish_and_note
 QUICK = {"idle_for_s": 6.0, "drain_within_s": 15.0}
 """Settings of the policy, so that a test need not wait for minutes."""
 EXECUTOR, MASTER, NODE = "YarnCoarseGrainedExecutorBackend", "ExecutorLauncher", "NodeManager"
-LOST_AFTER_S = 15.0
-"""As ``yarn.nm.liveness-monitor.expiry-interval-ms`` of a local YARN says."""
 TWO_QUEUES = {
     "yarn.scheduler.capacity.root.queues": "default,other",
     "yarn.scheduler.capacity.root.default.capacity": "40",
@@ -80,6 +80,11 @@ def job_on(yarn: LocalYarn, folder: Path, course: Course, queue: str = "default"
         job.kill()
 
 
+def nodes_in(yarn: LocalYarn, state: str) -> int:
+    with urllib.request.urlopen(f"{yarn.web_url}/ws/v1/cluster/nodes?states={state}", timeout=10) as answer:
+        return len((json.load(answer)["nodes"] or {"node": ()})["node"])
+
+
 def wait_until(is_so: Callable[[], bool]) -> None:
     until_s = time.monotonic() + TIMES_OUT_S
     while not is_so():
@@ -133,8 +138,10 @@ def test_a_node_that_is_lost_for_a_while_comes_back_with_all_executors(tmp_path:
         job.until_ready(2)
         (node,) = processes(f".{NODE}")
         node.send_signal(signal.SIGSTOP)
-        job.until(lambda sizes: sizes[-1].ready < 2, "executors of a lost node are gone")
+        # Executors go on meanwhile: the driver reaches them, and only their node can end them.
+        wait_until(lambda: nodes_in(yarn, "LOST") == 1)
         node.send_signal(signal.SIGCONT)
+        job.until(lambda sizes: sizes[-1].ready < 2, "a node that comes back ends its containers")
         job.until_ready(2)
         finished(job, "the only NodeManager is silent until it counts as lost, and comes back")
 

@@ -4,13 +4,15 @@ Run as ``python -m headgate.local.kubernetes.node DIRECTORY NUMBER``. The node h
 its own; one cable leads from it to this machine. Folders in which its daemons would leave traces are covered by layers
 in memory, and so are the settings of the kernel that the kubelet would change.
 
-It ends on SIGTERM and with its parent. Its control groups are removed then; all else goes with the namespaces.
+It ends on SIGTERM and with its parent, the warden. Its control groups are removed then, and the folder too if the
+warden can no longer do so; all else goes with the namespaces.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -107,6 +109,7 @@ class NodeNamespaces:
 
     def hold(self) -> int:
         """Make the namespaces, and remove them when this process is to end."""
+        parent = os.getppid()
         _die_with_parent(signal.SIGTERM)
         # Blocked at first, so that nothing is left half made; the child inherits that and undoes it.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
@@ -125,6 +128,9 @@ class NodeNamespaces:
             os.kill(child, signal.SIGTERM)
             _, status = os.waitpid(child, 0)
             self._remove_groups()
+            if os.getppid() != parent:
+                # Its warden was killed, which would have removed it.
+                shutil.rmtree(self._directory, ignore_errors=True)
         return os.waitstatus_to_exitcode(status)
 
     def _connect(self, child: int) -> None:
