@@ -47,7 +47,7 @@ def _nothing_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ((*LASTING, "--bootstrap", "127.0.0.1:1"), "--bootstrap '127.0.0.1:1' does not go with --source embedded"),
         ((*RUN, "--source", "embedded", "--no-load"), "--source embedded needs a workload, which it gives;"),
         ((*LASTING, "--speed", "max"), "--speed max does not go with --source embedded; 1 to 1000 do."),
-        (EMBEDDED, "workload constant:10 has no end; say by seconds how much of it there is."),
+        (EMBEDDED, "workload constant:10 has no end; give its length as seconds, such as 10m."),
         ((*LASTING, "--master", "local[2]"), "--master 'local[2]' is not possible: all tasks would run in the driver"),
         ((*LASTING, "--folder", "/proc/none"), "--folder /proc/none cannot be written to: "),
         ((*LASTING, "--checkpoint", "/proc/none"), "--checkpoint /proc/none cannot be written to: "),

@@ -60,7 +60,7 @@ def _none_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ((*LOAD, "--to", "kafka:orders", "--json", "/no/such/folder/file"), "/no/such/folder/file cannot be written"),
         (
             ("load", "constant:10", "--to", "kafka:orders"),
-            "workload constant:10 has no end; say by seconds how much of it there is.",
+            "workload constant:10 has no end; give its length as seconds, such as 10m.",
         ),
         (("load", "constant:10", "--seconds", "0s", "--to", "kafka:orders"), "--seconds 0s is not allowed"),
         (("load", "constnt:10", "--to", "kafka:orders"), "unknown workload 'constnt', did you mean 'constant'?"),

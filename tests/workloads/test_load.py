@@ -34,7 +34,7 @@ def test_what_is_due_depends_on_the_speed(speed: float, due: int) -> None:
     ("options", "message"),
     [
         ({}, "a load needs the option workload; write for example constant:10."),
-        ({"workload": "constant:10"}, "workload constant:10 has no end; say by seconds how much of it there is."),
+        ({"workload": "constant:10"}, "workload constant:10 has no end; give its length as seconds, such as 10m."),
         ({"workload": "constant:10", "speed": "quick"}, "speed 'quick' is not understood; 1 to 1000 are allowed"),
         ({"workload": "constant:10", "speed": "nan"}, "a speed of nan is not allowed; 1 to 1000 are, and max."),
         ({"workload": "constant:10", "keys": "-1"}, "keys '-1' is not allowed; it must be a whole number"),

@@ -65,11 +65,12 @@ def write_report(  # noqa: PLR0913 - one keyword per part of the report
         events: The events of the loop.
         fixed: Fixed sizes under the same load.
         operators: The figures of each operator, where there are several and ``summary`` is of all of them.
-        notes: Sentences under the heading: the workload, the settings, where numbers come from.
+        notes: Sentences under the figures: the workload, the settings, where numbers come from.
         journal: The journal's file, for the commands that the verdict names.
     """
     items = story_of(decisions, observations, receipts, events)
     start_s = observations[0].at_s if observations else 0.0
+    run_s = observations[-1].at_s - start_s if observations else 0.0
     names = list(dict.fromkeys(name for observation in observations for name in observation.instances))
     figures = [figure(observations, items, objective, name) for name in names]
     standing = replayed_standing(observations, objective, names)
@@ -86,16 +87,14 @@ def write_report(  # noqa: PLR0913 - one keyword per part of the report
     return write_page(
         Path(path),
         title=title,
-        head=_head(observations, objective, notes),
-        cards=_verdict(verdict) + _cards(summary, objective, standing),
+        head=_lines([f"Objective: {objective}, for {format_duration(run_s)}."]),
+        cards=_verdict(verdict) + _cards(summary, objective, standing) + _lines(notes),
         sections=sections,
         figures=figures,
     )
 
 
-def _head(observations: Sequence[Observation], objective: Objective, notes: Sequence[str]) -> str:
-    run_s = observations[-1].at_s - observations[0].at_s if observations else 0.0
-    lines = [f"Objective: {objective}, for {format_duration(run_s)}.", *notes]
+def _lines(lines: Sequence[str]) -> str:
     return "\n".join(f'<p class="sub">{escape(line)}</p>' for line in lines)
 
 

@@ -59,7 +59,7 @@ class Load:
         end_s = end_of(self.offered)
         if end_s is not None:
             return RecordSchedule(self.offered, end_s)
-        raise InputError(f"workload {self.offered.describe()} has no end; say by seconds how much of it there is.")
+        raise InputError(f"workload {self.offered.describe()} has no end; give its length as seconds, such as 10m.")
 
     def make_payloads(self) -> Payloads:
         return make_payloads(self.app, seed=self.seed, keys=Keys(self.keys, self.skew, self.seed))

@@ -72,6 +72,7 @@ def test_decisions_sizes_budget_and_money_are_those_of_the_job(job: ReportedJob)
     decisions = sum(value for (name, _), value in found.items() if name == "headgate_decisions_total")
     assert decisions == value(found, "headgate_ticks_total", **of_job) == 60
     assert value(found, "headgate_instances", state="ready", **of_operator) == 3
+    assert value(found, "headgate_capped", **of_operator) == 1, "45/s need five, and three are allowed"
     assert value(found, "headgate_error_budget_left_ratio", **of_operator) < 0
     assert value(found, "headgate_cost_per_hour", **of_job) == 1.5
     assert value(found, "headgate_loop_lateness_seconds", **of_job) == 0.5
