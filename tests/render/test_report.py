@@ -129,13 +129,13 @@ def test_every_fixed_size_is_listed_with_its_cost_and_the_cheapest_that_meets_th
         3: Summary(0.0, 0.0, 100.0, 3.0, 10800.0, 0, 0.0, 1.0, 1.0, 1.0, 1.5),
     }
     text = page_of(target, fixed=FixedSizes(sizes)).text
-    headline = "The cheapest fixed size that would have met it is 2 instances: a cost of 1, 20% less than this run"
+    headline = "The cheapest fixed size that would have met it is 2 instances: a cost of 1, 20 % less than this run"
     assert text.count(headline) == 2, "in the verdict and above the table"
     table = text[text.index("Against fixed sizes") :]
     for row in ("this run met 2.2%", "1 instance not met 90.0%", "2 instances met 4.0%", "3 instances met 0.0%"):
         assert row in table
-    assert "1.50 1 20% less" not in table
-    assert "3.00 1.5 20% more" in table
+    assert "1.50 1 20 % less" not in table
+    assert "3.00 1.5 20 % more" in table
 
 
 def test_no_fixed_size_is_recommended_that_misses_the_objective(target: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_run_that_met_its_objective_names_a_cheaper_fixed_size() -> None:
     verdict = judge_run(run_of(planned=2, ready=2), [], OBJECTIVE, MET, fixed=FixedSizes({1: MISSED, 2: cheap, 3: MET}))
     assert verdict.cheapest_fixed == 2
     assert list(verdict.met_sizes) == [2, 3]
-    assert "is 2 instances: a cost of 1, 33% less than this run (simulated under the same load)." in verdict.fixed
+    assert "is 2 instances: a cost of 1, 33 % less than this run (simulated under the same load)." in verdict.fixed
     assert verdict.advice == "What to do: this load hardly changes; a fixed size of 2 is cheaper."
 
 

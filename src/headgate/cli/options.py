@@ -26,7 +26,10 @@ Json = Annotated[
         callback=checked,
     ),
 ]
-Policy = Annotated[str | None, option("NAME", "The policy; headgate policies lists them.", show_default=DEFAULT_POLICY)]
+Policy = Annotated[
+    str | None,
+    option("NAME", "The policy: one that headgate policies lists, or FILE.py:CLASS.", show_default=DEFAULT_POLICY),
+]
 Set = Annotated[list[str] | None, option("KEY=VALUE", "A setting of the policy; may be repeated.", "--set")]
 Guard = Annotated[list[str] | None, option("KEY=VALUE", "A setting of the guards; may be repeated.")]
 SettingsFile = Annotated[

@@ -38,7 +38,7 @@ class RlCentralized(SlottedPolicy[RlCentralizedSettings]):
     """
 
     name = "rl-centralized"
-    summary = "Learns on line how to plan all operators together."
+    summary = "Learns online how to plan all operators together."
     Settings = RlCentralizedSettings
 
     def __init__(self, settings: RlCentralizedSettings, context: Context) -> None:

@@ -279,12 +279,12 @@ def amount_of(summary: Summary) -> str:
 def difference_in_words(value: float, base: float) -> str:
     """
     >>> difference_in_words(60.0, 50.0), difference_in_words(50.0, 50.0), difference_in_words(40.0, 50.0)
-    ('20% more', 'as much', '20% less')
+    ('20 % more', 'as much', '20 % less')
     """
     if base <= 0:
         return "–"
     change_pct = 100 * (value / base - 1)
-    return "as much" if abs(change_pct) < 0.5 else f"{abs(change_pct):.0f}% {'more' if change_pct > 0 else 'less'}"
+    return "as much" if abs(change_pct) < 0.5 else f"{abs(change_pct):.0f} % {'more' if change_pct > 0 else 'less'}"
 
 
 def _fixed(
