@@ -329,7 +329,9 @@ def fixed_sizes_of(
 ) -> FixedSizes:
     """Return what fixed sizes would have come to under the load of a run, or why that is not known."""
     if len(operators) > 1:
-        return FixedSizes(missing=f"the job has {len(operators)} operators, and the simulator is calibrated to one.")
+        return FixedSizes(
+            missing=f"the job has {len(operators)} operators, and only jobs of one operator can be simulated."
+        )
     operator = operators[0]
     try:
         if not any(seen.samples[operator].batches for seen in observations if operator in seen.samples):
