@@ -260,7 +260,7 @@ def provide(
         str | None, option("URL", "Which cluster of this machine.", show_default="the one that is up")
     ] = None,
 ) -> None:
-    """Start and stop TaskManagers on request: the reference server for [bold]--provider http://…[/bold].
+    """Start and stop TaskManagers on request: the reference server for [bold]--provider URL[/bold].
 
     GET, POST and DELETE /taskmanager, until Ctrl-C. It listens on this machine only and asks for no token; servers of
     your own, in front of Docker or a cloud, offer the same three requests.
