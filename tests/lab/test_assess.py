@@ -11,7 +11,7 @@ from headgate.core.errors import InputError
 from headgate.core.objective import Objective, parse_objective
 from headgate.engines.spark.event_log import read_event_log
 from headgate.engines.spark.event_log_files import find_event_logs
-from headgate.lab.assess import Assessment, AssessmentTerms, assess_counts, assess_logged_job, by_urgency
+from headgate.lab.assess import Assessment, AssessmentTerms, _drawn, assess_counts, assess_logged_job, by_urgency
 from headgate.lab.assess_report import prospect_rows
 from headgate.workloads.steps import Steps
 from tests.engines.spark.event_logs import LoggedRun, write_log
@@ -99,7 +99,11 @@ def test_where_nothing_meets_the_objective_that_is_the_answer(tmp_path: Path) ->
 
 
 def test_a_start_up_that_is_given_or_assumed_is_used_and_said(tmp_path: Path) -> None:
-    assert "Start-up is taken as 2m, as given." in assessed(tmp_path / "app", startup_s=120.0).unknown
+    found = assessed(tmp_path / "app", startup_s=120.0)
+    assert "Start-up is taken as 2m, as given." in found.unknown
+    assert found.job is not None
+    jobs = [found.job, *_drawn(found.job, AssessmentTerms(startup_s=120.0))]
+    assert {job.calibration.startup_s for job in jobs} == {120.0}
 
 
 def test_a_log_that_does_not_tell_how_long_batches_take_says_so(tmp_path: Path) -> None:

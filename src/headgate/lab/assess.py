@@ -355,7 +355,7 @@ def _prospects(
 ) -> tuple[dict[str, Prospect], dict[str, SimulationResult]]:
     """Simulate each way to size the job, on the most likely job and on some that it might be as well."""
     seed = terms.seed
-    others: Sequence[TrialJob] = _drawn(job, terms.draws, seed) if isinstance(job, RecordedJob) else [job] * terms.draws
+    others: Sequence[TrialJob] = _drawn(job, terms) if isinstance(job, RecordedJob) else [job] * terms.draws
     policies = (AUTOPILOT, SPARKS_OWN)
     steps = (1 + len(others)) * len(policies) + 1
     done = 0
@@ -408,18 +408,18 @@ def _fixed(
     return found
 
 
-def _drawn(job: RecordedJob, draws: int, seed: int) -> list[RecordedJob]:
+def _drawn(job: RecordedJob, terms: AssessmentTerms) -> list[RecordedJob]:
     """Return jobs that are calibrated to batches and start-ups drawn from the recorded ones with replacement."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(terms.seed)
     found = []
-    for _ in range(draws):
+    for _ in range(terms.draws):
         recording = _redrawn(job.recording, random)
         try:
             calibration = calibrate(recording)
         except InputError:
             continue  # Too few different batches were drawn.
-        if not job.recording.startups:
-            calibration = replace(calibration, startup_s=job.calibration.startup_s)
+        if terms.startup_s is not None or not job.recording.startups:
+            calibration = replace(calibration, startup_s=job.calibration.startup_s, startup_spread=0.0)
         found.append(replace(job, calibration=calibration))
     return found
 
@@ -551,6 +551,11 @@ def _unknown(
     sizes = sorted({batch.instances or 1 for batch in recording.batches if batch.records}) or [recording.start]
     most = sizes[-1]
     found = [_capacity_beyond(most, times.rate_per_s, recording.partitions)]
+    if logged.settings.get("spark.master", "").startswith("local"):
+        found.append(
+            "The application ran in local mode, with all its tasks in one process: it counts as one executor, and "
+            "what more executors would do is extrapolated from it."
+        )
     if len(sizes) == 1:
         found.append(
             f"All batches ran on {_executors(most)}. That work divides evenly among executors is assumed, "

@@ -142,7 +142,7 @@ def test_the_parts_of_a_rolling_log_follow_each_other_and_a_compacted_one_replac
     for place, (start, end) in enumerate(pairwise(cuts), start=9):
         (folder / f"events_{place}_app").write_bytes(b"".join(lines[start:end]))
     whole = read(folder)
-    (folder / "events_10_app.compact").write_bytes(b"".join(lines[:4]) + b"".join(lines[cuts[1] : cuts[2]]))
+    (folder / "events_10_app.compact").write_bytes(b"".join(lines[:6]) + b"".join(lines[cuts[1] : cuts[2]]))
     (log,) = find_event_logs(folder)
     assert [file.name for file in log.files] == ["events_10_app.compact", "events_11_app"]
     compacted = read(folder)
@@ -222,6 +222,34 @@ def test_progress_lines_are_read_with_the_executors_that_are_given(tmp_path: Pat
     assert {instances for _, instances in batches_of(job)} == {2}
     assert job.observations[-1].samples["job"].done == RUN.load_until(RUN.seconds - 5.0)
     assert job.startups_from == ""
+
+
+def test_progress_lines_without_a_number_of_executors_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    path.write_bytes(text_of([event["progress"] for event in RUN.lines() if "progress" in event]))
+    with pytest.raises(InputError, match="says nothing of executors; say --instances with how many there were"):
+        read(path)
+
+
+def test_executors_that_a_log_has_count_and_not_those_that_are_given(tmp_path: Path) -> None:
+    (log,) = find_event_logs(write_log(tmp_path / "app"))
+    assert {count for _, count in batches_of(read_event_log(log, instances=7))} == {2}
+
+
+def test_a_journal_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    path.write_bytes(b"SQLite format 3\x00" + bytes(100))
+    with pytest.raises(InputError, match="is a database, such as a journal, and no event log"):
+        read(path)
+
+
+def test_numbers_that_cannot_be_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "app"
+    added = (
+        '{"Event":"SparkListenerExecutorAdded","Timestamp":1e400,"Executor ID":"9","Executor Info":{"Total Cores":1}}'
+    )
+    path.write_bytes(text_of(RUN.lines()) + added.encode() + b"\n")
+    assert {count for _, count in batches_of(read(path))} == {2}
 
 
 def test_many_batches_are_retained_in_fewer_observations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

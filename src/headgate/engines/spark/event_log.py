@@ -256,7 +256,7 @@ def _survey(log: EventLog) -> dict[str, _Survey]:
                 progress = event["progress"]
                 known = found.setdefault(progress["id"], _Survey(_name_of(progress)))
                 known.take_in(progress)
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             continue  # The second pass counts them.
     return found
 
@@ -343,14 +343,16 @@ class _LogReader:
         self._is_over = False
         self._settings: dict[str, str] = {}
         self._batches = 0
+        self._is_assumed = False
         self._done = 0.0
         self._arrivals: list[tuple[Instant, float]] = []
         """How many records had arrived at each trigger."""
 
     def assume_instances(self, count: int) -> None:
-        """Take so many executors to have been there all the time."""
+        """Take so many executors to have been there all the time, unless the log says which there were."""
         for number in range(1, count + 1):
             self._executors[str(number)] = _LoggedExecutor(str(number), 1, 0.0, None)
+        self._is_assumed = True
 
     def on_task(self, line: bytes) -> None:
         """Take in the end of a task, which most of a log consists of: by three of its numbers."""
@@ -367,7 +369,7 @@ class _LogReader:
     def take_in(self, name: str, event: Mapping[str, Any]) -> None:
         try:
             self._take_in(name, event)
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             self.faults.add(f"a {name} lacks what it should have")
 
     def _take_in(self, name: str, event: Mapping[str, Any]) -> None:
@@ -408,6 +410,9 @@ class _LogReader:
         )
         if executor.id == "driver" and not self._settings.get("spark.master", "local").startswith("local"):
             return
+        if self._is_assumed:
+            self._executors.clear()
+            self._is_assumed = False
         self._executors[executor.id] = executor
         self._see(self._at(added_ms / 1000))
 
@@ -543,7 +548,7 @@ class _LogReader:
         if not self._is_over:
             self.faults.add("the log has no end of the application")
         if not self._executors and not self._past:
-            self.faults.add("the log says nothing of executors")
+            raise InputError(f"{log.path} says nothing of executors; say --instances with how many there were.")
         executors = sorted((*self._past, *self._executors.values()), key=lambda executor: executor.added_ms)
         arrived = _with_arrivals(self._observations, self._arrivals)
         observations, source = _with_startups(arrived, executors, self._began_ms)

@@ -29,6 +29,7 @@ MOST_BYTES_OF_LINE = 1 << 26
 _LZ4_BLOCK = b"LZ4Block"
 _SNAPPY_JAVA = b"\x82SNAPPY\x00"
 _LZF = b"ZV"
+_DATABASE = b"SQLite format 3"
 _STREAMS = {b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4", b"\x1f\x8b": "gzip"}
 """The first bytes of formats that Arrow reads as they are."""
 _STORED, _PACKED = 0x10, 0x20
@@ -52,6 +53,13 @@ def find_event_logs(path: Path) -> list[EventLog]:
     """Return the log at a path, or those in a folder, such as that of a history server; by name."""
     if not path.is_dir():
         return [EventLog(path, (path,), path.name.endswith(IN_PROGRESS))]
+    try:
+        return _logs_in(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {cause_of(error)}.") from error
+
+
+def _logs_in(path: Path) -> list[EventLog]:
     if (log := _rolling_log(path)) is not None:
         return [log]
     found = []
@@ -120,15 +128,19 @@ def _unpacked(path: Path) -> Iterator[bytes]:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {cause_of(error)}.") from error
     with file:
-        start = file.read(8)
+        start = file.read(len(_DATABASE))
         file.seek(0)
         packed_by = next((name for magic, name in _STREAMS.items() if start.startswith(magic)), None)
         if packed_by is not None:
             yield from _arrow_stream(path, packed_by)
-        elif start == _LZ4_BLOCK:
+        elif start.startswith(_LZ4_BLOCK):
             yield from _lz4_java(file)
-        elif start == _SNAPPY_JAVA:
+        elif start.startswith(_SNAPPY_JAVA):
             yield from _snappy_java(file)
+        elif start == _DATABASE:
+            raise InputError(
+                f"{path} is a database, such as a journal, and no event log; headgate replay reads journals."
+            )
         elif start.startswith(_LZF):
             raise InputError(
                 f"{path} is packed by lzf, which cannot be read; plain, zstd, lz4, snappy and gzip can "
