@@ -68,11 +68,15 @@ def take_report() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "day.html"
         subprocess.run([sys.executable, "-m", "headgate", *shlex.split(command[1]), str(file)], check=True)
-        with _browser() as browser:
-            page = browser.new_page(viewport={"width": 1180, "height": 1040})
-            page.goto(file.as_uri())
-            page.locator(".js-plotly-plot .main-svg").first.wait_for()
-            _keep(page, REPORT)
+        shoot_report(file)
+
+
+def shoot_report(file: Path) -> None:
+    with _browser() as browser:
+        page = browser.new_page(viewport={"width": 1180, "height": 1040})
+        page.goto(file.as_uri())
+        page.locator(".js-plotly-plot .main-svg").first.wait_for()
+        _keep(page, REPORT)
 
 
 def _found(pattern: str, line: str) -> str:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
-from headgate.core.budget import SpendingKeeper, paid_instances
+from headgate.core.budget import SpendingKeeper
 from headgate.core.contracts import Engine, Guard, ReportsEvents
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import DAY_S
@@ -193,8 +193,6 @@ class PublishedJournal:
 
 
 HOUR_S = 3600.0
-_PARTS = 24
-"""Parts of the day for each of which the most instances are retained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,49 +201,36 @@ class Used:
 
     instance_hours: float
     known_s: float
-    most: int
-    """The most instances of all operators together."""
 
     @property
-    def fixed_hours(self) -> float:
-        """Instance hours of a fixed job of that size in the same time."""
-        return self.most * self.known_s / HOUR_S
-
-    @property
-    def saved(self) -> float | None:
-        """The share saved against a fixed size; ``None`` while nothing is known."""
-        return 1 - self.instance_hours / self.fixed_hours if self.fixed_hours > 0 else None
+    def mean_instances(self) -> float:
+        """Instances paid for on average, of all operators together."""
+        return self.instance_hours * HOUR_S / self.known_s if self.known_s > 0 else 0.0
 
 
 class Day:
-    """Counts instance hours of the last day and the most instances at once; a watcher of the loop.
+    """Counts instance hours of the last day; a watcher of the loop.
 
     >>> from headgate.core.types import Instances
     >>> day = Day(("job",))
     >>> for hour, size in enumerate((2, 2, 6, 2)):
     ...     day(Observation(3600.0 * hour, {}, {"job": Instances(size, size, size)}), None)
     >>> used = day.used(3 * 3600.0)
-    >>> round(used.instance_hours, 3), used.known_s / 3600, used.most, round(used.fixed_hours, 3)
-    (10.0, 3.0, 6, 18.0)
+    >>> round(used.instance_hours, 3), used.known_s / 3600, round(used.mean_instances, 3)
+    (10.0, 3.0, 3.333)
     """
 
     def __init__(self, operators: Sequence[str]) -> None:
         self._hours = SpendingKeeper(dict.fromkeys(operators, 1.0))
-        self._most: dict[int, int] = {}
 
     def __call__(self, observation: Observation | None, decision: Decision | None) -> None:
         if observation is None:
             return
         self._hours.observe(observation)
-        part = int(observation.at_s * _PARTS // DAY_S)
-        size = sum(paid_instances(instances) for instances in observation.instances.values())
-        if part not in self._most:
-            self._most = {old: most for old, most in self._most.items() if old > part - _PARTS}
-        self._most[part] = max(size, self._most.get(part, 0))
 
     def used(self, now: Instant) -> Used:
         hours, known_s = self._hours.spent(DAY_S, now)
-        return Used(hours, known_s, max(dict(self._most).values(), default=0))
+        return Used(hours, known_s)
 
 
 ENGINE = "agents"

@@ -129,7 +129,7 @@ def test_a_page_with_all_that_it_loads_weighs_little(running: Served, path: str)
 
 def test_the_first_page_tells_how_each_job_is_doing(running: Served) -> None:
     words = page(running, "/").words
-    for text in ("clicks", "reactive", "latency p95 < 10s", "50/s", "22s", "objective violated", "against"):
+    for text in ("clicks", "reactive", "latency p95 < 10s", "50/s", "22s", "objective violated", "on average"):
         assert text in words
 
 
@@ -328,6 +328,10 @@ def test_fixed_sizes_are_simulated_under_the_load_of_a_job() -> None:
         fixed.wait()
         found = fixed.of(job)
         assert list(found.summaries) == [1, 2, 3, 4, 5, 6]
+        words = page(service, "/").words
+        assert "instances on average" in words
+        assert "in 6m 30s; the page of a job compares with fixed sizes" in words
+        assert "saved" not in words, "its own largest size is no baseline"
         sentence = job_page(job, fixed=found).verdict.fixed
         assert sentence.startswith("The cheapest fixed size that would have met it is 3 instances: a cost of ")
         assert "at 10 records/s for each instance" in sentence

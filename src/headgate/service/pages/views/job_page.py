@@ -248,7 +248,7 @@ def _tiles(job: ServedJob, operator: str) -> list[Tile]:
             kind="bad" if budget is not None and budget.is_exceeded else "",
             meter=None if budget is None else budget_meter(budget),
         ),
-        Tile(f"Cost, last {cost_span(job)}", cost, cost_more),
+        Tile(f"Cost in {cost_span(job)}", cost, cost_more),
     ]
 
 

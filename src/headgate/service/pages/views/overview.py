@@ -25,7 +25,7 @@ from headgate.render.story import UNITS, coverage, expectations
 from headgate.rules.explain import constraint_in_words, rule_in_words
 from headgate.rules.rules_policy import RulesPolicy
 from headgate.runtime.loop import Mode
-from headgate.service.jobs import ServedJob
+from headgate.service.jobs import ServedJob, Used
 from headgate.service.pages.plots import TimeAxis, meter, sparkline
 from headgate.service.pages.rendering import UNKNOWN, Link, Tile, clock, latency, moment, rate, sizes
 from headgate.service.service import Service
@@ -363,7 +363,7 @@ def _tiles(jobs: Sequence[ServedJob], now: Instant) -> list[Tile]:
     met = sum(not budget.is_exceeded for budget in budgets)
     late = sum(bool({LATE, LIMITED, CAPPED} & {*states}) for states in (badges_of(job) for job in jobs))
     used = [job.day.used(now) for job in jobs]
-    hours, fixed = sum(day.instance_hours for day in used), sum(day.fixed_hours for day in used)
+    hours = sum(day.instance_hours for day in used)
     load = [job_load(job) for job in jobs]
     known = [rate_per_s for rate_per_s in load if rate_per_s is not None]
     return [
@@ -376,20 +376,15 @@ def _tiles(jobs: Sequence[ServedJob], now: Instant) -> list[Tile]:
             kind="bad" if met < len(budgets) or late else "",
         ),
         Tile(
-            "Instance hours, last 24 hours",
+            "Instance hours",
             plain(hours),
-            f"{saved_in_words(hours, fixed)}: {plain(fixed)} for jobs fixed at their largest size" if fixed else "",
+            f"in {_longest_span(used)}; the page of a job compares with fixed sizes" if hours else "",
         ),
     ]
 
 
-def saved_in_words(used: float, fixed: float) -> str:
-    """
-    >>> saved_in_words(60.0, 100.0), saved_in_words(100.0, 100.0)
-    ('40% saved', 'nothing saved')
-    """
-    saved = 100 * (1 - used / fixed) if fixed > 0 else 0.0
-    return f"{saved:.0f}% saved" if saved >= 0.5 else "nothing saved"
+def _longest_span(used: Sequence[Used]) -> str:
+    return span_in_words(max(day.known_s for day in used))
 
 
 def job_load(job: ServedJob) -> float | None:
@@ -445,22 +440,23 @@ def budget_left(budget: Budget | None) -> str:
 
 
 def cost_of(job: ServedJob, now: Instant) -> tuple[str, str]:
-    """Return the cost of the last day, in money where there is a price, and compared with its own largest size."""
+    """Return the cost of the last day, in money where there is a price, and how many instances that are."""
     used, spending = job.day.used(now), job.loop.history.spending()
     if not used.known_s:
         return UNKNOWN, ""
-    against = (
-        f"{saved_in_words(used.instance_hours, used.fixed_hours)} against a fixed {used.most}, its own largest size"
-    )
+    mean = f"{plain(used.mean_instances)} instances on average"
     if spending is not None and spending.covered_s:
-        return money(spending.spent), against
-    return f"{plain(used.instance_hours)} instance hours", against
+        return money(spending.spent), mean
+    return f"{plain(used.instance_hours)} instance hours", mean
+
+
+def span_in_words(known_s: float) -> str:
+    """Return the time that figures are of: the last 24 hours, or what is known while that is less."""
+    return "the last 24 hours" if known_s >= 0.99 * DAY_S else format_duration(round(known_s))
 
 
 def cost_span(job: ServedJob) -> str:
-    """Return what the cost is of: 24 hours, or what is known while that is less."""
-    known_s = job.day.used(job.clock.now()).known_s
-    return "24 hours" if known_s >= 0.99 * DAY_S else format_duration(round(known_s))
+    return span_in_words(job.day.used(job.clock.now()).known_s)
 
 
 def _row(job: ServedJob, badges: Sequence[Badge], now: Instant) -> JobRow:
