@@ -17,7 +17,7 @@ from headgate.runtime.loop import Mode
 from headgate.runtime.prometheus import Prometheus
 from headgate.service.config import JobSpec, OperatorSpec, ServiceConfig, read_config
 from headgate.service.serving import apply_config
-from tests.service.services import Served, served
+from tests.service.services import HAS_ONE, Served, served
 
 SMALL = (QuotaGroup("shop", Quota(instances=3)),)
 
@@ -155,3 +155,15 @@ def test_mistakes_in_it_are_reported_with_their_place(tmp_path: Path, before: st
     with pytest.raises(InputError) as refused:
         read_config(file)
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("reported", [{"planned": 1, "requested": 1, "ready": 99_000}, dict.fromkeys(HAS_ONE, 99_000)])
+def test_a_job_that_reports_more_instances_than_it_may_have_takes_nothing_from_others(reported: dict[str, int]) -> None:
+    groups = (QuotaGroup("shop", Quota(instances=10)),)
+    with served(job("liar"), job("honest"), groups=groups) as running:
+        for _ in range(4):
+            assert running.report("liar", instances={**HAS_ONE, **reported}).status_code == 200
+            running.service.fleet.job("liar").tick()
+            busy(running, "honest")
+            running.clock.advance(10.0)
+        assert size_of(running, "honest") >= 2, "the other counts with what it may have, 8 of 10"

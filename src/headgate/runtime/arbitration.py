@@ -12,7 +12,7 @@ from headgate.core.objective import Objective, Slo
 from headgate.core.quota_ledger import ANY_NEED
 from headgate.core.quotas import Demand, Need
 from headgate.core.topology import Topology
-from headgate.core.types import Decision, GuardNote, Instances, Instant, Verdict
+from headgate.core.types import Decision, GuardNote, Instant, Verdict
 from headgate.core.window import Window, busy_instances, mean_ready
 from headgate.policies.frame.readings import work_pressure
 
@@ -56,14 +56,15 @@ class Arbitrated:
     def _arbitrated(self, window: Window, now: Instant, verdict: Verdict) -> Verdict:
         name, topology = verdict.operator, window.topology
         instances, budget, sample = window.instances(name), window.budget(name), window.sample(name)
-        slo = self.objective.slo_of(name)
+        slo, most = self.objective.slo_of(name), self._most(window, name)
+        current = min(verdict.current, most)
         demand = Demand(
             self.job,
             name,
-            current=verdict.current,
+            current=current,
             wanted=verdict.target,
             minimum=self.objective.bounds_of(name, topology)[0],
-            held=None if instances is None else max(verdict.current, self._paid(window, name, instances)),
+            held=None if instances is None else max(current, min(most, paid_instances(instances))),
             need=self._need(name, topology),
             needed=needed_for_load(window, name, slo),
             is_behind=sample is not None and slo.violated_by(sample) is True,
@@ -76,13 +77,13 @@ class Arbitrated:
         note = GuardNote(self.name, verdict.target, grant.instances, grant.why)
         return replace(verdict, target=grant.instances, notes=(*verdict.notes, note))
 
-    def _paid(self, window: Window, operator: str, instances: Instances) -> int:
-        """Return the instances that count; a job cannot hold more than it was ever planned or allowed to have."""
-        paid, most = paid_instances(instances), self.objective.bounds_of(operator, window.topology)[1]
-        if paid <= most:
-            return paid
-        plans = (seen.instances[operator].planned for seen in window.observations if operator in seen.instances)
-        return min(paid, max(most, *plans))
+    def _most(self, window: Window, operator: str) -> int:
+        """Return the most instances that count: a job cannot take more than it may have, or was once to have.
+
+        What it reports does not show that: reports may be wrong.
+        """
+        decided = (seen.verdicts[operator].target for seen in window.decisions if operator in seen.verdicts)
+        return max(self.objective.bounds_of(operator, window.topology)[1], *decided, 0)
 
     def _need(self, operator: str, topology: Topology) -> Need:
         price = self.objective.prices(topology).get(operator, 0.0)
