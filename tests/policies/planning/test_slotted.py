@@ -14,6 +14,8 @@ from headgate.core.types import Instances, Observation, Proposal, Sample
 from headgate.core.window import History
 from headgate.policies import Context, make_policy
 from headgate.policies.frame.base import AnyPolicy
+from headgate.policies.planning.model import Weights
+from headgate.policies.planning.slotted import SlottedPolicy
 
 GRAPH = Topology.of(("parse", "join"))
 GOAL = parse_objective("latency < 2s").within(1, 5)
@@ -35,6 +37,7 @@ def look(
     speed: float | None = 5.0,
     warming: bool = False,
     backlog: float | None = None,
+    paused_s: float | None = None,
 ) -> None:
     """Readings of both operators; ``join`` sees half of the rate."""
     samples, instances = {}, {}
@@ -49,6 +52,7 @@ def look(
             latency_s=0.4,
             utilization=None if here is None or speed is None else min(1.0, here / (sizes * speed)),
             warming=warming,
+            paused_s=paused_s,
         )
         instances[name] = Instances(sizes, sizes, sizes if ready is None else ready)
     window.observe(Observation(at_s, samples, instances))
@@ -220,3 +224,31 @@ def test_a_graph_that_is_too_large_is_refused_at_once(name: str) -> None:
     with pytest.raises(InputError, match="mdp-path plans for more"):
         make_policy(name, large)
     assert make_policy("mdp-path", large).name == "mdp-path"
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_a_change_of_size_costs_the_time_that_it_was_measured_to_stop_the_job(name: str) -> None:
+    """Ten sizes in turn, each change with a standstill of 12 s of the 60 s of a slot, as the engine measures it."""
+    settings = {"service_rate_per_s": 5.0, "reconfiguration": "measured", **PLAN_EVERY_SLOT.get(name, {})}
+    chosen, window = policy(name, **settings), History(GRAPH)
+    assert isinstance(chosen, SlottedPolicy)
+    for slot in range(1, 11):
+        for part in (0.0, 20.0, 40.0):
+            look(window, 60.0 * slot + part, sizes=2 + slot % 2, paused_s=12.0 * slot)
+            chosen.decide(60.0 * slot + part, window)
+    weights = chosen._application.weights if chosen._application else None
+    assert weights is not None
+    assert weights.reconfiguration / weights.violation == pytest.approx(12 / 60, rel=0.01)
+    assert weights.resources / weights.violation == pytest.approx(0.5)
+    again = policy(name, **settings)
+    again.restore(json.loads(json.dumps(chosen.snapshot())))
+    assert isinstance(again, SlottedPolicy)
+    assert again._application == chosen._application
+
+
+def test_without_a_measured_change_its_weight_counts() -> None:
+    chosen = policy("mdp-path", service_rate_per_s=5, reconfiguration="measured")
+    list(slots(3, chosen))
+    assert isinstance(chosen, SlottedPolicy)
+    assert chosen._application is not None
+    assert chosen._application.weights == Weights()

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Self, TypeVar
+from dataclasses import astuple, dataclass, replace
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -22,6 +22,7 @@ from headgate.core.units import format_duration, plain
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.frame.base import Context, PolicyBase, hold
 from headgate.policies.frame.settings import Seconds, Settings, Share
+from headgate.policies.pilot.rescale_downtime import RescaleDowntime
 from headgate.policies.planning.model import (
     ApplicationModel,
     Levels,
@@ -47,6 +48,8 @@ _MOVED = 0.1
 _ROOM = 0.9
 """Share of what the largest sizes can serve that is planned for when records wait."""
 _EARLY_S = 1e-6
+_LEAST_RECONFIGURATION = 0.02
+"""The least cost of a measured change of size, as a share of that of a violation."""
 
 
 class SlottedSettings(Settings):
@@ -64,6 +67,9 @@ class SlottedSettings(Settings):
     """Weight of a change of size, which pauses the application."""
     weight_violation: Share = 0.4
     """Weight of a slot that violates the objective."""
+    reconfiguration: Literal["constant", "measured"] = "constant"
+    """``constant``: a change of size costs its weight, as in the document; ``measured``: it costs the violation of that
+    share of a slot for which the job stood still in its last changes, and its weight until one was measured."""
     drain_within_s: Seconds = 60.0
     """When records wait, plan for working them off within this time as well; 0 plans for arrivals alone, as the
     document does."""
@@ -130,6 +136,9 @@ class SlottedPolicy(PolicyBase[S]):
         self._application: ApplicationModel | None = None
         self._grids: tuple[RateGrid, ...] = ()
         self._planner: Planner | None = None
+        self._downtimes = {name: RescaleDowntime() for name in context.topology.operators}
+        self._seen: dict[str, Sample] = {}
+        """The newest reading of each operator, where downtimes are measured."""
 
     @abstractmethod
     def _make_planner(self, application: ApplicationModel, grids: tuple[RateGrid, ...]) -> Planner:
@@ -156,6 +165,8 @@ class SlottedPolicy(PolicyBase[S]):
 
     def decide(self, now: Instant, window: Window) -> Proposal:
         sizes = {name: size for name in window.operators if (size := window.instances(name)) is not None}
+        if self.settings.reconfiguration == "measured":
+            self._measure_downtimes(window, sizes)
         due_s = self._due_s
         # A clock that was set back, or the state of a run with another clock, must not stop the decisions.
         if due_s is not None and now < due_s - _EARLY_S and due_s - now <= self.settings.slot_s:
@@ -309,6 +320,34 @@ class SlottedPolicy(PolicyBase[S]):
             if slot.whole_per_s > 0 and (rate := slot.rates_per_s.get(name)):
                 _join(self._shares, name, rate / slot.whole_per_s)
 
+    def _measure_downtimes(self, window: Window, sizes: Mapping[str, Instances]) -> None:
+        """Take in the newest reading of each operator."""
+        for name, size in sizes.items():
+            sample, before, downtime = window.sample(name), self._seen.get(name), self._downtimes[name]
+            if sample is None or (before is not None and sample.at_s == before.at_s):
+                continue
+            if before is not None and sample.at_s < before.at_s:
+                downtime.reset_clock()
+                before = None
+            downtime.observe_size(sample.at_s, size)
+            speed = self._service_rate_per_s(name)
+            for batch in sample.batches:
+                downtime.downtime_in_batch_s(batch, batch.records / (speed * max(1, size.ready)) if speed else None)
+            downtime.conclude(before, sample)
+            self._seen[name] = sample
+
+    def _weights(self) -> Weights:
+        """Return the weights of the settings, with the measured one of a reconfiguration."""
+        weights = self.settings.weights()
+        measured_s = [downtime.usual_s for downtime in self._downtimes.values() if downtime.to_json()]
+        if not measured_s:
+            return weights
+        share = min(1.0, max(measured_s) / self.settings.slot_s)
+        # A change that costs nothing would be made for nothing.
+        reconfiguration = max(_LEAST_RECONFIGURATION, share) * weights.violation
+        whole = weights.resources + reconfiguration + weights.violation
+        return Weights(weights.resources / whole, reconfiguration / whole, weights.violation / whole)
+
     def _model(self) -> None:
         """Make the planner once speeds are known, and again with all it has learned when they have moved."""
         speeds = [self._service_rate_per_s(name) for name in self.topology.operators]
@@ -317,9 +356,13 @@ class SlottedPolicy(PolicyBase[S]):
             return
         shares = tuple(self._share(name) for name in self.topology.operators)
         old = self._application
-        if old is not None and not (_moved(old.service_rates_per_s, known) or _moved(old.shares, shares)):
+        if old is not None and not (
+            _moved(old.service_rates_per_s, known)
+            or _moved(old.shares, shares)
+            or _moved((old.weights.reconfiguration,), (self._weights().reconfiguration,))
+        ):
             return
-        application = self._make_application(known, shares)
+        application = self._make_application(known, shares, self._weights())
         grids = self._grids or self._make_grids(application)
         planner = self._make_planner(application, grids)
         if self._planner is not None:
@@ -327,7 +370,9 @@ class SlottedPolicy(PolicyBase[S]):
         self._prepare(planner, grids, is_first=self._planner is None)
         self._application, self._grids, self._planner = application, grids, planner
 
-    def _make_application(self, service_rates_per_s: tuple[float, ...], shares: tuple[float, ...]) -> ApplicationModel:
+    def _make_application(
+        self, service_rates_per_s: tuple[float, ...], shares: tuple[float, ...], weights: Weights
+    ) -> ApplicationModel:
         slo = self.objective.slo
         return ApplicationModel(
             self.topology,
@@ -336,7 +381,7 @@ class SlottedPolicy(PolicyBase[S]):
             self.objective.max_instances,
             self.objective.min_instances,
             shares,
-            self.settings.weights(),
+            weights,
         )
 
     def _service_rate_per_s(self, operator: str) -> float | None:
@@ -373,15 +418,22 @@ class SlottedPolicy(PolicyBase[S]):
             else {
                 "service_rates_per_s": list(application.service_rates_per_s),
                 "shares": list(application.shares),
+                "weights": list(astuple(application.weights)),
                 "grids": [[grid.quantum_per_s, grid.levels] for grid in self._grids],
             },
             "planner": None if self._planner is None else self._planner.to_json(),
+            "downtimes": {name: downtime.to_json() for name, downtime in self._downtimes.items()},
         }
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
         speeds, shares = (_restored(state[key]) for key in ("speeds", "shares"))
         due_s = None if state["due_s"] is None else float(state["due_s"])
         before = None if state["before"] is None else tuple(int(level) for level in state["before"])
+        downtimes = {
+            str(name): [float(downtime_s) for downtime_s in saved]
+            for name, saved in state.get("downtimes", {}).items()
+            if name in self._downtimes
+        }
         application: ApplicationModel | None = None
         grids: tuple[RateGrid, ...] = ()
         planner: Planner | None = None
@@ -390,6 +442,7 @@ class SlottedPolicy(PolicyBase[S]):
                 application = self._make_application(
                     tuple(float(rate) for rate in model["service_rates_per_s"]),
                     tuple(float(share) for share in model["shares"]),
+                    Weights(*map(float, model["weights"])) if "weights" in model else self.settings.weights(),
                 )
                 grids = tuple(RateGrid(float(quantum), int(levels)) for quantum, levels in model["grids"])
                 planner = self._make_planner(application, grids)
@@ -397,6 +450,9 @@ class SlottedPolicy(PolicyBase[S]):
                 raise ValueError(str(error)) from error
             planner.load(state["planner"])
         behind = bool(state["behind"])
+        for name, saved in downtimes.items():
+            self._downtimes[name].restore(saved)
+        self._seen = {}
         self._speeds, self._shares, self._due_s, self._before = speeds, shares, due_s, before
         self._behind = behind
         self._application, self._grids, self._planner = application, grids, planner
