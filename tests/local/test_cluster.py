@@ -90,3 +90,22 @@ def test_a_missing_java_is_reported_with_what_to_do(monkeypatch: pytest.MonkeyPa
 def _answers(master_url: str) -> bool:
     address = urlparse(master_url)
     return listens(address.hostname, address.port)
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("echo $*; echo the queue is unknown >&2; exit 3", "ended with exit code 3: the queue is unknown"),
+        ("exit 1", "ended with exit code 1: it printed nothing"),
+    ],
+)
+def test_a_program_that_is_not_taken_is_reported_with_the_last_line(
+    script: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "spark-submit"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(cluster, "spark_home", lambda: str(tmp_path))
+    with pytest.raises(EngineError, match=message):
+        cluster.submit("yarn", Path("job.py"), ["7"], "job", {"spark.x": "y"}, {})
