@@ -216,6 +216,8 @@ class LocalYarn(LocalServers[YarnPlan, str]):
             | dict.fromkeys(python, sys.executable)
             | {
                 "spark.yarn.submit.waitAppCompletion": "false",
+                # Otherwise executors would look for it at the address of this machine's name.
+                "spark.yarn.appMasterEnv.SPARK_LOCAL_IP": LOOPBACK,
                 "spark.driver.memory": f"{EXECUTOR_MEMORY_MB}m",
             }
         )
