@@ -69,6 +69,9 @@ IDLE_BINS = 6
 """A job without a record for this many bins is idle."""
 MOST_MORE = 0.25
 """Most instances added in advance of a rise, as a share of the size needed, for jobs that stop for a change."""
+UNKNOWN_CYCLE_S = 0.5
+"""Assumed interval of batches where there is no trigger, for what is chance in predictions: such a job may have nothing
+waiting at any time."""
 NOTABLE_CHANGE = 0.2
 """A load that changes by this share within a minute is described by both rates."""
 TENTATIVE_BATCHES = 3
@@ -518,7 +521,7 @@ def _numbers(
         "instances": (target, target, target),
     }
     # Backlog and latency grow between two batches; at which point of that cycle a minute from now lies is chance.
-    cycle_s = (model.last_sample.trigger_interval_s if model.last_sample is not None else None) or 0.0
+    cycle_s = (model.last_sample.trigger_interval_s if model.last_sample is not None else None) or UNKNOWN_CYCLE_S
     chance = {"backlog": ahead.rate_per_s * cycle_s, "latency_s": cycle_s}
     for name, (low, middle, high) in spread.items():
         stated = model.calibrators[name].predict(now, low, middle, high, chance.get(name, 0.0))

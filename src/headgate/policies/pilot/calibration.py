@@ -47,9 +47,6 @@ STEP_EVERY_S = 10.0
 SLACK = 0.02
 """Intervals are wider by this share of the expected value."""
 NARROWEST, WIDEST = math.log(0.2), math.log(1000.0)
-FIRST_WIDTH = math.log(2.5)
-"""Intervals begin wider by this: a young job warms up, and its spread is only assumed. Chosen on 60 jobs, of which
-90.1 % of the latencies of their first half hour lie within; of 60 others 89.2 %, and 84.8 % without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +61,11 @@ class PredictionInterval:
 class IntervalCalibrator:
     """States the intervals of one quantity and learns from their outcomes."""
 
-    def __init__(self, slack: float = SLACK) -> None:
+    def __init__(self, slack: float = SLACK, first_factor: float = 1.0) -> None:
         self._slack = slack
         """Least amount by which intervals are wider, in the unit of the quantity."""
         self._open: deque[tuple[Instant, float, float]] = deque()
-        self._width = FIRST_WIDTH
+        self._width = math.log(first_factor)
         """Logarithm of the factor by which intervals are widened."""
         self._answered_s: Instant | None = None
         self.answered = 0

@@ -26,13 +26,19 @@ STRAINS, MOST_STRAIN = 1.1, 1.5
 STRAIN_HALF_LIFE_S = 3600.0
 
 
+FIRST_SIZES = 2.5
+"""Factor on the intervals of sizes at first: a young job gives back what its first batches called for. With it and
+``UNKNOWN_CYCLE_S``, 91.0 % of the latencies, 92.1 % of the backlogs and 91.9 % of the sizes of the first half hour of
+60 jobs lie within their intervals; the two were chosen on these, and of 60 others it is 90.3 %, 91.6 % and 92.2 %."""
+
+
 def _calibrators() -> dict[str, IntervalCalibrator]:
     # Sizes are whole numbers, so a deviation of one instance is normal.
     return {
         "rate_per_s": IntervalCalibrator(),
         "backlog": IntervalCalibrator(),
         "latency_s": IntervalCalibrator(),
-        "instances": IntervalCalibrator(slack=1.0),
+        "instances": IntervalCalibrator(slack=1.0, first_factor=FIRST_SIZES),
     }
 
 
