@@ -123,8 +123,10 @@ SLOW_FOR_S = 10.0
 DRIFT = 0.15
 """A mean log ratio of actual to predicted time beyond this means that batches have changed."""
 DRIFT_MEMORY = 0.92
-REMEMBERED = 0.002
-"""Factor on the weight of all earlier batches when batches have changed."""
+REMEMBERED = 0.02
+"""Factor on the weight of all earlier batches when batches have changed: about ten batches are left."""
+MOST_HEAVIER = 20.0
+"""Records are not taken to have become heavier or lighter by more than this factor at once."""
 NEWEST, UNLIKE = 5, 1.3
 """The newest batches are fitted alone if the largest has at least this multiple of the records of the smallest."""
 FEWEST = 12
@@ -248,17 +250,41 @@ class BatchTimeModel:
         self._held_back.append((records, instances, took_s))
         if self._slow_row < SLOW_IN_A_ROW:
             return
-        self._forget()
+        self._forget(math.log(self._held_back_ratio()))
         for batch in self._held_back:
             self._update(*batch, ratio=1.0)
         self._slow_row, self._held_back = 0.0, []
 
-    def _forget(self) -> None:
-        """Discount what was learned before: records have become heavier or lighter."""
-        self._sums = REMEMBERED * self._sums
+    def _forget(self, log_ratio: float) -> None:
+        """Discount what was learned before: records have become heavier or lighter.
+
+        What remains is as if they had always been so: the fixed time of a batch does not change with them. Batches that
+        are all alike could not tell the two apart.
+        """
+        self._sums = REMEMBERED * self._with_heavier_records(math.exp(log_ratio))
         self._errors = REMEMBERED * self._errors
         self._ratios.clear()
         self._solution, self._coefficients, self._drift = None, None, 0.0
+
+    def _held_back_ratio(self) -> float:
+        """Return how much longer the slow batches took than predicted, on average."""
+        expected_s = [self._expected_s(records, instances) for records, instances, _ in self._held_back]
+        took_s = [took_s for _, _, took_s in self._held_back]
+        return sum(took_s) / max(1e-6, sum(expected_s))
+
+    def _with_heavier_records(self, ratio: float) -> FloatArray:
+        """Return the sums as if batches like the newest had always taken ``ratio`` times as long, by their records."""
+        (fixed, slope), found = self._solved(), self._sums.copy()
+        records, instances, _ = np.array(self._newest, dtype=np.float64).reshape(-1, 3).T
+        shares = [_scaling(int(size)) for size in instances]
+        fixed_s = fixed * np.mean([base for _, base in shares], axis=0)
+        varying_s = slope * np.mean([count / power for count, (power, _) in zip(records, shares, strict=True)], axis=0)
+        # The time of the records alone explains the change.
+        factor = np.clip(ratio + (ratio - 1) * fixed_s / np.maximum(1e-9, varying_s), 1 / MOST_HEAVIER, MOST_HEAVIER)
+        slope = slope * factor
+        found[3] = fixed * found[0] + slope * found[1]
+        found[4] = fixed * found[1] + slope * found[2]
+        return np.asarray(found)
 
     def _update(self, records: float, instances: int, took_s: float, ratio: float) -> None:
         self._newest.append((records, instances, took_s))
@@ -268,7 +294,7 @@ class BatchTimeModel:
             if self.batches >= FEWEST:
                 self._drift = DRIFT_MEMORY * self._drift + (1 - DRIFT_MEMORY) * math.log(ratio)
         if abs(self._drift) > DRIFT:
-            self._forget()
+            self._forget(self._drift)
         weight = 1 / max(took_s, LEAST_S) ** 2
         if not self.batches:
             self._sums = sums_with_batch(self._sums, base, np.zeros_like(base), OVERHEAD_S * base, BELIEF * weight, 1.0)
