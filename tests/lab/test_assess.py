@@ -13,6 +13,7 @@ from headgate.engines.spark.event_log import read_event_log
 from headgate.engines.spark.event_log_files import find_event_logs
 from headgate.lab.assess import Assessment, AssessmentTerms, _drawn, assess_counts, assess_logged_job, by_urgency
 from headgate.lab.assess_report import prospect_rows
+from headgate.lab.what_if import CandidatePolicy, RecordedJob
 from headgate.workloads.steps import Steps
 from tests.engines.spark.event_logs import LoggedRun, write_log
 
@@ -109,6 +110,24 @@ def test_a_start_up_that_is_given_or_assumed_is_used_and_said(tmp_path: Path) ->
 def test_a_log_that_does_not_tell_how_long_batches_take_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"shop / orders cannot be assessed: .* do not tell"):
         assessed(tmp_path / "app", replace(RUN, seconds=20.0))
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_late_records_of_another_size_are_predicted(tmp_path: Path, size: int) -> None:
+    goal = parse_objective("latency p95 < 7s").within(1, 8)
+
+    def recorded(count: int) -> RecordedJob:
+        run = LoggedRun(
+            seconds=900.0, rate_per_s=25.0, executors=tuple((str(number), 0.0, 4.0, None) for number in range(count))
+        )
+        (log,) = find_event_logs(write_log(tmp_path / f"app-{count}", run))
+        return RecordedJob.of(read_event_log(log, late_after_s=7.0).observations, [], goal)
+
+    truth = recorded(size).measured(goal, goal)
+    predicted, _ = recorded(2).under(CandidatePolicy("static", {"instances": size}), goal.within(size, size))
+    assert truth.late_records_pct is not None
+    assert truth.late_records_pct > 10
+    assert predicted.late_records_pct == pytest.approx(truth.late_records_pct, rel=0.05)
 
 
 def test_counts_tell_the_load_and_with_a_speed_what_it_needs() -> None:
