@@ -8,9 +8,9 @@
 
 A file is passed if a function in it is called, but not while a module is being imported. Some calls are stepped over
 and count as one file: the simulation of an experiment and the tick of a service's loop, which are the first way again;
-the figures and the fixed sizes that an explanation compares a run with; and what an experiment only uses: workloads,
-policies by name, measures and a Spark session. Files of the job itself (``apps``) don't
-count. ``--write`` puts the lists into docs/how-it-works.md.
+the figures and the fixed sizes that an explanation compares a run with; why executors are missing, which is looked for
+only when some are; and what an experiment only uses: workloads, policies by name, measures and a Spark session. Files
+of the job itself (``apps``) don't count. ``--write`` puts the lists into docs/how-it-works.md.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ POLICY = "reactive"
 LONGEST_S = 120.0
 T = TypeVar("T")
 STEPPED_OVER: dict[str, Sequence[str]] = {
-    "reading": ("what_if", "fixed_sizes_of", "course_of", "summarise"),
+    "reading": ("what_if", "fixed_sizes_of", "course_of", "summarise", "SparkEngine._missing_why"),
     "experiment": ("simulate", "parse_workload", "policy_class", "make_settings", "measures_of", "batch_session"),
     "report": ("ControlLoop.tick",),
 }

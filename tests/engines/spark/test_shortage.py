@@ -1,4 +1,4 @@
-"""Why executors are missing: looked for after a while, off the loop's thread, and reported once per reason."""
+"""Why executors are missing: found off the loop's thread, and reported once per reason."""
 
 from __future__ import annotations
 
@@ -39,27 +39,18 @@ def reason_after(shortage: Shortage, words: ClusterWords, now: float, *, looks: 
     """Look until the cluster was consulted so often and its answer was taken in."""
     until_s = time.monotonic() + 60.0
     while time.monotonic() < until_s:
-        why = shortage.look(now, 4, 2)
+        why = shortage.look(now, 0.0, 4, 2)
         if words.looks >= looks and shortage.is_settled:
             return why
         time.sleep(0.001)
     raise AssertionError(f"{words.looks} looks of {looks}")
 
 
-def test_an_executor_that_is_only_starting_is_no_reason_to_look() -> None:
+def test_a_reason_is_given_with_each_reading() -> None:
     words = ClusterWords(FULL)
     shortage = Shortage(words.ask)
-    assert [shortage.look(float(second), 4, 2) for second in range(5)] == [""] * 5
-    assert words.looks == 0
-
-
-def test_a_reason_is_given_with_each_reading_until_nothing_is_missing() -> None:
-    words = ClusterWords(FULL)
-    shortage = Shortage(words.ask)
-    shortage.look(0.0, 4, 2)
     assert reason_after(shortage, words, 6.0, looks=1) == FULL
-    assert shortage.look(7.0, 4, 2) == FULL
-    assert shortage.look(8.0, 2, 2) == ""
+    assert shortage.look(7.0, 0.0, 4, 2) == FULL
     assert words.looks == 1
     assert [event.detail for event in shortage.events] == [
         f"2 of 4 planned executors are ready; the cluster says: {FULL}"
@@ -69,7 +60,6 @@ def test_a_reason_is_given_with_each_reading_until_nothing_is_missing() -> None:
 def test_the_same_reason_with_other_numbers_is_not_reported_again_soon() -> None:
     words = ClusterWords(FULL, FULL.replace("2", "3"), FULL, "no image")
     shortage = Shortage(words.ask)
-    shortage.look(0.0, 4, 2)
     at_s = 6.0
     for looks in (1, 2):
         reason_after(shortage, words, at_s, looks=looks)
@@ -85,19 +75,17 @@ def test_the_same_reason_with_other_numbers_is_not_reported_again_soon() -> None
 def test_a_cluster_that_does_not_answer_holds_nothing_up_and_gives_no_reason() -> None:
     answered = threading.Event()
     shortage = Shortage(lambda _: str(answered.wait(60)))
-    shortage.look(0.0, 4, 2)
-    assert [shortage.look(float(second), 4, 2) for second in range(6, 60)] == [""] * 54
+    assert [shortage.look(float(second), 0.0, 4, 2) for second in range(6, 60)] == [""] * 54
     answered.set()
     words = ClusterWords("gone")
     shortage = Shortage(words.ask)
-    shortage.look(0.0, 4, 2)
     assert reason_after(shortage, words, 6.0, looks=1) == ""
     assert shortage.events == []
 
 
 def test_where_there_is_no_way_to_ask_nothing_is_said() -> None:
     shortage = Shortage(None)
-    assert [shortage.look(float(second), 4, 2) for second in range(20)] == [""] * 20
+    assert [shortage.look(float(second), 0.0, 4, 2) for second in range(20)] == [""] * 20
 
 
 def test_a_pod_that_is_tried_has_the_size_and_the_owner_of_another_and_nothing_else_of_it() -> None:
@@ -153,22 +141,19 @@ def test_the_newest_failure_is_given_in_the_words_of_spark(executors: list[Execu
 
 def test_a_failure_counts_where_the_cluster_gives_no_reason() -> None:
     silent, words = Shortage(None), ClusterWords(FULL)
-    assert [silent.look(at_s, 4, 2, "it failed") for at_s in (0.0, 4.0, 5.0)] == ["", "", "it failed"]
+    assert silent.look(5.0, 0.0, 4, 2, "it failed") == "it failed"
     assert [event.kind for event in silent.events] == ["executors-missing"]
     shortage = Shortage(words.ask)
-    shortage.look(0.0, 4, 2, "it failed")
-    assert shortage.look(6.0, 4, 2, "it failed") == "it failed"
+    assert shortage.look(6.0, 0.0, 4, 2, "it failed") == "it failed"
     assert reason_after(shortage, words, 6.0, looks=1) == FULL
 
 
 def test_an_answer_that_comes_after_the_shortage_is_not_of_the_next() -> None:
     answered = threading.Event()
     shortage = Shortage(lambda _: FULL if answered.wait(60) else "")
-    shortage.look(0.0, 4, 2)
-    shortage.look(6.0, 4, 2)
-    shortage.look(7.0, 2, 2)
+    assert shortage.look(6.0, 0.0, 4, 2) == ""
     answered.set()
-    assert [shortage.look(at_s, 4, 2) for at_s in (8.0, 12.0)] == ["", ""]
+    assert shortage.look(13.0, 8.0, 4, 2) == ""
 
 
 def state(kind: str, reason: str, message: str = "") -> dict[str, object]:

@@ -37,7 +37,7 @@ from headgate.engines.spark.backend import Kills, Requests, SparkBackend, own_se
 from headgate.engines.spark.executors import ExecutorHistory, FailureLimit, WarmUp, least_useful
 from headgate.engines.spark.queries import SparkQueries
 from headgate.engines.spark.query_readings import QueryReadings
-from headgate.engines.spark.shortage import FAILED_LATELY_S, Shortage, failure_of, words_of
+from headgate.engines.spark.shortage import FAILED_LATELY_S, LOOK_AFTER_S, Shortage, failure_of, words_of
 from headgate.engines.spark.snapshots import Executor, Inside, Query, SourceReport, SparkJob
 from headgate.engines.spark.sources import SourceOffsets
 
@@ -336,6 +336,7 @@ class SparkEngine:
         """Executors whose end is Headgate's doing, and no failure."""
         self._failures = FailureLimit.of(spark, self._backend.failure_tracker(), now(), acts=take_over is not None)
         self._shortage = Shortage(words_of(spark))
+        self._short_since_s: Instant | None = None
         self._events = [] if self._failures.event is None else [self._failures.event]
         registered = sum(executor.can_work for executor in self._backend.executors())
         self._planned = max(1, registered, requested or 0, 0 if requested else self._backend.configured() or 0)
@@ -467,10 +468,15 @@ class SparkEngine:
         )
 
     def _missing_why(self, now: Instant, ready: int, executors: list[Executor]) -> str:
+        """Why executors are missing that had the time to start; empty if none is, or it is not known."""
         if ready >= self._planned:
-            return self._shortage.look(now, self._planned, ready)
-        since_ms = 1000 * (time.time() - FAILED_LATELY_S)
-        return self._shortage.look(now, self._planned, ready, failure_of(executors, self._sent_away, since_ms))
+            self._short_since_s = None
+            return ""
+        since_s = self._short_since_s = now if self._short_since_s is None else self._short_since_s
+        if now - since_s < LOOK_AFTER_S:
+            return ""
+        failure = failure_of(executors, self._sent_away, 1000 * (time.time() - FAILED_LATELY_S))
+        return self._shortage.look(now, since_s, self._planned, ready, failure)
 
     def _reach(self, now: Instant, target: int) -> Answer:
         """Bring Spark to the target, whatever was requested before; where nothing deviates, nothing is done."""

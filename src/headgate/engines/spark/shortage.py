@@ -25,7 +25,7 @@ from headgate.engines.spark.snapshots import Executor
 
 logger = logging.getLogger("headgate")
 
-LOOK_AFTER_S = 5.0
+LOOK_AFTER_S = 15.0
 """An executor that comes within so long is not missing."""
 LOOK_EVERY_S = 10.0
 REPORT_AGAIN_AFTER_S = 600.0
@@ -59,18 +59,14 @@ class Shortage:
         """Whether no question is open."""
         return self._open is None
 
-    def look(self, now: Instant, planned: int, ready: int, failure: str = "") -> str:
-        """Return why executors are missing; empty while none is, or the reason is not known.
+    def look(self, now: Instant, since_s: Instant, planned: int, ready: int, failure: str = "") -> str:
+        """Return why executors are missing since then; empty while the reason is not known.
 
         ``failure`` is how an executor failed lately.
         """
-        if ready >= planned:
-            # An answer that is still to come is of this shortage, not of the next.
-            self._since_s, self._why, self._open = None, "", None
-            return ""
-        self._since_s = now if self._since_s is None else self._since_s
-        if now - self._since_s < LOOK_AFTER_S:
-            return ""
+        if since_s != self._since_s:
+            # An answer that is still to come is of the last shortage.
+            self._since_s, self._why, self._open = since_s, "", None
         if self._open is not None and self._open.done():
             self._why = _answer(self._open)
             self._open = None
