@@ -122,7 +122,7 @@ def trace_reading() -> list[str]:
                 spark, OBJECTIVE, POLICY, executors=(1, 4), journal=journal, take_over=True, interval=2
             ) as scaler:
                 resized = threading.Event()
-                scaler.loop.tick = recorded(scaler.loop.tick, passed)  # type: ignore[method-assign]
+                scaler.loop.tick = recorded(scaler.loop.tick, passed, resized)  # type: ignore[method-assign]
                 scaler.watch(lambda _, decision: resized.set() if decision and not decision.is_hold else None)
                 resized.wait(LONGEST_S)
                 query.awaitTermination(10)
@@ -203,11 +203,11 @@ def run_command(passed: Passed, *arguments: str) -> None:
         app(list(arguments))
 
 
-def recorded(call: Callable[[], T], passed: Passed) -> Callable[[], T]:
-    """Return a function that records what the given one passes."""
+def recorded(call: Callable[[], T], passed: Passed, done: threading.Event) -> Callable[[], T]:
+    """Return a function that records what the given one passes, up to an event."""
 
     def recording() -> T:
-        with passed.recording():
+        with contextlib.nullcontext() if done.is_set() else passed.recording():
             return call()
 
     return recording
