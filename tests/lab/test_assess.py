@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from headgate.core.errors import InputError
 from headgate.core.objective import Objective, parse_objective
 from headgate.engines.spark.event_log import read_event_log
 from headgate.engines.spark.event_log_files import find_event_logs
@@ -107,9 +106,15 @@ def test_a_start_up_that_is_given_or_assumed_is_used_and_said(tmp_path: Path) ->
     assert {job.calibration.startup_s for job in jobs} == {120.0}
 
 
-def test_a_log_that_does_not_tell_how_long_batches_take_says_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"shop / orders cannot be assessed: .* do not tell"):
-        assessed(tmp_path / "app", replace(RUN, seconds=20.0))
+def test_a_log_that_does_not_tell_how_long_batches_take_has_a_load_and_figures_so_far(tmp_path: Path) -> None:
+    short = replace(RUN, seconds=20.0)
+    found = assessed(tmp_path / "app", short)
+    assert found.recommendation.startswith("What other sizes would cost cannot be said: 3 batches do not tell")
+    assert found.load.records == pytest.approx(short.load_until(15.0), rel=0.05)
+    assert found.measured is not None
+    assert found.measured.late_records_pct == 0
+    assert not found.prospects
+    assert [row[""] for row in prospect_rows(found)] == ["measured"]
 
 
 @pytest.mark.parametrize("size", [1, 4])

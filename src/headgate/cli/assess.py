@@ -215,7 +215,7 @@ def _print_job(item: Assessment, console: Console) -> None:
     for line in filter(None, (load_line(item), so_far_line(item))):
         console.print(Text(line))
     for title, rows in (
-        ("What it would have been, in the range of the simulations", prospect_rows(item)),
+        ("What it would have been, in the range of the simulations", prospect_rows(item) if item.prospects else []),
         ("What the job can do", found_rows(item.found)),
     ):
         if rows:

@@ -22,10 +22,10 @@ from headgate.journal.findings import money
 from headgate.lab.batch_times import joined_s
 from headgate.lab.fidelity import Recording, calibrate
 from headgate.lab.journal_replay import JobEstimate, estimates
-from headgate.lab.what_if import CandidatePolicy, RecordedJob
+from headgate.lab.what_if import CandidatePolicy, RecordedJob, from_first_reading, recorded_load
 from headgate.render.verdict import NOTABLE, FixedSizes
 from headgate.runtime.simulate import SimulationResult, fixed_size_comparison, simulate, usual_interval_s
-from headgate.runtime.summary import Summary, is_objective_met
+from headgate.runtime.summary import Summary, course_of, is_objective_met, summarise
 from headgate.workloads.steps import Steps
 
 FORMAT_VERSION = 1
@@ -269,13 +269,17 @@ class Assessment:
 def assess_logged_job(
     logged: LoggedJob, terms: AssessmentTerms, progress: Callable[[float], None] = lambda share: None
 ) -> Assessment:
-    """Assess the job of a log; a log that does not tell what arrived raises an ``InputError``."""
+    """Assess the job of a log; a log that does not tell what arrived raises an ``InputError``.
+
+    Where it does not tell how long batches take, load and figures so far are all that is returned.
+    """
     sizes = [seen.instances[OPERATOR].planned for seen in logged.observations if OPERATOR in seen.instances]
     goal = terms.goal(max(1, *sizes))
     name = " / ".join(part for part in (logged.name, logged.query) if part)
-    job, problem = _calibrated(logged, goal, terms.startup_s)
-    if job is None:
-        raise InputError(f"{name} cannot be assessed: {problem}")
+    try:
+        job = _calibrated(logged, goal, terms.startup_s)
+    except InputError as error:
+        return _uncalibrated(logged, name, goal, terms, str(error))
     measured = job.measured(goal, goal)
     if terms.objective is None:
         counted_by, goal = goal, replace(goal, slo=LatencySlo(_round_bound_s(measured.latency_p95_s)))
@@ -307,17 +311,46 @@ def assess_logged_job(
     )
 
 
-def _calibrated(logged: LoggedJob, goal: Objective, startup_s: float | None) -> tuple[RecordedJob | None, str]:
-    try:
-        job = RecordedJob.of(logged.observations, [], goal, OPERATOR)
-    except InputError as error:
-        return None, str(error)
+def _calibrated(logged: LoggedJob, goal: Objective, startup_s: float | None) -> RecordedJob:
+    job = RecordedJob.of(logged.observations, [], goal, OPERATOR)
     calibration = job.calibration
     if startup_s is not None or not logged.startups_from:
         assumed_s = ASSUMED_STARTUP_S if startup_s is None else startup_s
         calibration = replace(calibration, startup_s=assumed_s, startup_spread=0.0)
-    seconds = job.recording.seconds
-    return replace(job, calibration=calibration, interval_s=usual_interval_s(seconds)), ""
+    return replace(job, calibration=calibration, interval_s=usual_interval_s(job.recording.seconds))
+
+
+def _uncalibrated(logged: LoggedJob, name: str, goal: Objective, terms: AssessmentTerms, problem: str) -> Assessment:
+    """Return what is known without a simulated job."""
+    known = from_first_reading(logged.observations, OPERATOR)
+    samples = [seen.samples[OPERATOR] for seen in known if OPERATOR in seen.samples]
+    try:
+        load = recorded_load(samples)
+    except InputError as error:
+        raise InputError(f"{name} cannot be assessed: {error}") from error
+    course = course_of(known, OPERATOR)
+    measured = summarise(course, [], goal, OPERATOR)
+    if terms.objective is None:
+        goal = replace(goal, slo=LatencySlo(_round_bound_s(measured.latency_p95_s)))
+        measured = summarise(replace(course, counted_late=None), [], goal, OPERATOR)
+    seconds = known[-1].at_s - known[0].at_s
+    return Assessment(
+        name=name,
+        about=_about(logged, seconds),
+        objective=goal,
+        is_derived=terms.objective is None,
+        seconds=seconds,
+        load=LoadFacts.of(load, 0.0, seconds),
+        measured=measured,
+        is_met=is_objective_met(measured, goal, seconds),
+        found=(),
+        prospects={},
+        unknown=["What other sizes would do: the log does not have what a simulated job is calibrated to."],
+        left_out=_left_out(logged),
+        recommendation=f"What other sizes would cost cannot be said: {problem}",
+        code=_code(goal),
+        saving=None,
+    )
 
 
 def _round_bound_s(latency_s: float | None) -> float:

@@ -58,8 +58,8 @@ def so_far_line(item: Assessment) -> str:
     late = "" if measured.late_records_pct is None else f", {plain(measured.late_records_pct)} % late"
     cost = "" if measured.cost is None else f" ({money(measured.cost)})"
     return (
-        f"So far: latency {latencies}; objective {outcome}{late}, at {plain(measured.mean_instances)} executors on "
-        f"average, {plain(measured.instance_seconds / HOUR_S)} executor hours{cost}."
+        f"So far: latency {latencies}; objective {outcome}{late}, with an average size of "
+        f"{plain(measured.mean_instances)} and {plain(measured.instance_seconds / HOUR_S)} executor hours{cost}."
     )
 
 
@@ -155,9 +155,8 @@ def _sections_of(item: Assessment) -> str:
     parts = [f"<h2>What to do</h2>{_paragraphs(item.recommendation)}"]
     if item.code:
         code = "\n".join(item.code)
-        parts.append(
-            f"{_paragraphs('To see what autopilot would do, without letting it act:')}<pre>{escape(code)}</pre>"
-        )
+        parts.append(_paragraphs("To see what autopilot would do, without letting it act:"))
+        parts.append(f'<div class="scroll"><pre>{escape(code)}</pre></div>')
     parts.append(f"<h2>What it was so far</h2>{_paragraphs(load_line(item), so_far_line(item))}")
     if item.prospects:
         parts.append(
