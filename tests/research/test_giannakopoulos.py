@@ -76,6 +76,22 @@ def test_nothing_is_detected_where_nothing_changed(row: Callable[[str, str], Any
 
 
 @pytest.mark.soak
+def test_a_standby_saves_violations_for_an_instance_more() -> None:
+    rows = {(row["policy"], row["standby"]): row for row in played("giannakopoulos-standby").rows}
+    for policy in ("reactive", "proactive"):
+        without, with_standby = rows[policy, 0], rows[policy, 1]
+        assert with_standby["violations"] < without["violations"] / 2
+        assert with_standby["mean_paid"] == pytest.approx(with_standby["mean_instances"] + 1)
+
+
+@pytest.mark.soak
+def test_the_autoscaler_needs_far_less_cpu_than_the_documents() -> None:
+    value = {row["what"]: row["value"] for row in played("giannakopoulos-5.5").rows}
+    assert value["training, degrees 1 to 8, CPU s"] < 1
+    assert value["stability check, 250 resamples, CPU s"] < 10
+
+
+@pytest.mark.soak
 def test_both_modes_run_on_the_world_cup() -> None:
     try:
         trace_folder()
