@@ -72,6 +72,8 @@ MOST_MORE = 0.25
 UNKNOWN_CYCLE_S = 0.5
 """Assumed interval of batches where there is no trigger, for what is chance in predictions: such a job may have nothing
 waiting at any time."""
+LIKELY = 0.5
+"""If a period misses its objective with this probability, decisions say so before it is certain."""
 NOTABLE_CHANGE = 0.2
 """A load that changes by this share within a minute is described by both rates."""
 TENTATIVE_BATCHES = 3
@@ -319,8 +321,16 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
     def _remarks(self, model: OperatorModel, operator: str, sample: Sample, ahead: Lookahead) -> str:
         """Return the burst that the forecast relies on, and whether the objective can still be met."""
         remarks = [_burst_in_words(burst, sample.at_s) for burst in ahead.bursts[:1]]
-        if (least_share := model.price.broken_share()) is not None:
-            remarks.append(_broken_in_words(self.objective.slo_of(operator), min(1.0, least_share)))
+        slo, least_share = self.objective.slo_of(operator), model.price.broken_share()
+        chance = model.break_chances([(0.0, 0.0)], ahead.rate_per_s, ahead.paid_s)[0]
+        if chance >= LIKELY:
+            enough = math.ceil(model.instances_for(model.load.largest / BIN_S, self._bound_s(operator, sample) / 2))
+            remarks.append(
+                f"this period is likely to miss the objective ({100 * chance:.0f}%), by how bursts were late so far"
+                if least_share is None
+                else _broken_in_words(slo, min(1.0, least_share))
+            )
+            remarks.append(f"{_are(max(1, enough))} enough for the largest load so far")
         return "".join(f"; {remark}" for remark in remarks)
 
     def _enough(

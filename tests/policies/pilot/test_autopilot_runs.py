@@ -8,7 +8,8 @@ from itertools import pairwise
 import pytest
 
 from headgate.core.errors import InputError
-from headgate.core.objective import LatencySlo, parse_objective
+from headgate.core.objective import LatencySlo, Objective, parse_objective
+from headgate.journal.memory import MemoryJournal
 from headgate.policies import Batch, Sample
 from headgate.research.promises import runs as cells
 from headgate.research.promises.runs import make_load
@@ -142,6 +143,27 @@ def test_a_change_of_the_work_per_record_is_not_taken_for_the_fixed_time_of_batc
     )
     assert result.summary.late_records_pct is not None
     assert result.summary.late_records_pct < 17
+
+
+def test_a_period_that_will_miss_its_objective_is_reported_before_and_after_that_is_certain() -> None:
+    journal = MemoryJournal()
+    simulate(
+        "autopilot",
+        parse_workload("constant:60 + periodic:base=0,peak=600,high=60s,low=1740s | noise 30% every 300s seed 4"),
+        objective=Objective(LatencySlo(10.0, 95.0, period_s=7200.0), 1, 40),
+        service_rate_per_s=50.0,
+        model=MicroBatch(trigger_interval_s=2.0, overhead_s=0.4, noise=0.08, cold_factor=1.5),
+        start=2,
+        startup_s=60.0,
+        interval_s=10.0,
+        seconds=1860.0,
+        journal=journal,
+    )
+    reasons = [entry.verdicts["job"].reason for entry in journal.decisions()]
+    likely = [place for place, reason in enumerate(reasons) if "is likely to miss the objective" in reason]
+    certain = [place for place, reason in enumerate(reasons) if "the objective cannot be met in this period" in reason]
+    assert 100 < min(likely) <= max(likely) < min(certain)
+    assert "28 instances are enough for the largest load so far" in reasons[likely[0]]
 
 
 def test_an_idle_job_may_be_without_instances_and_the_first_record_wakes_it() -> None:
