@@ -213,6 +213,15 @@ def test_totals_are_of_the_whole_run_and_not_of_the_last_day(tmp_path: Path) -> 
         assert "Error budget: 0 % of the last day spent" in text
 
 
+def test_lines_that_differ_from_the_figures_are_explained() -> None:
+    """In a long batch, Spark does not report that fewer records arrive than before."""
+    spike = ("--workload", "spike:base=20,peak=120,at=1m,width=1m", "--seconds", "10m", "--max", "4", "--start", "4")
+    run = ("simulate", "--policy", "static", "--set", "instances=4", *spike, "--service-rate", "10")
+    note = "The lines are of readings, which estimate what arrives during a batch; the figures are of the truth."
+    assert note in " ".join(headgate(*run, "--model", "micro-batch").stdout.split())
+    assert note not in " ".join(headgate(*run, "--model", "micro-batch", "--readings", "perfect").stdout.split())
+
+
 def test_a_run_of_a_week_decides_less_often_and_says_so() -> None:
     week = ("simulate", "--policy", "static", "--workload", "constant:5", "--service-rate", "10", "--seconds", "7d")
     shown = headgate(*week)

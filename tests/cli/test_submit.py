@@ -50,6 +50,9 @@ def test_a_job_file_says_what_runs_and_how_it_is_scaled(file: Path) -> None:
     ("before", "after", "message"),
     [
         ("script: job.py", "script: jib.py", "1:9: script: there is no file"),
+        ("price: 0.25", "price: much", "5:8: price: found 'much', expected a number"),
+        ("interval: 2s", "metrics_port: any", "10:15: metrics_port: found 'any', expected a whole number"),
+        ("price: 0.25", "start: 7", "5:8: found 7 executors; 2 to 6 are allowed."),
         ("p95 < 10s", "p95 ~ 10s", "3:12: objective 'latency p95 ~ 10s' is not understood"),
         ("[2, 6]", "[6, 2]", "4:12: executors: found 6 as the fewest and 2 as the most"),
         ("policy: hpa", "policy: hap", "unknown policy 'hap', did you mean 'hpa'?"),
@@ -68,6 +71,16 @@ def test_a_wrong_job_file_is_refused_with_the_place(file: Path, before: str, aft
     found = headgate("submit", str(file), "--check", "--json")
     assert found.exit_code == 2
     assert json.loads(found.stdout)["valid"] is False
+
+
+def test_a_job_may_begin_with_fewer_executors_than_a_standalone_cluster_would_give_it(file: Path) -> None:
+    file.write_text(
+        f"{JOB}start: 2\nmetrics_port: 9095\n".replace("spark.executor.cores: 2", "spark.decommission.enabled: false")
+    )
+    job = read_job_file(file)
+    assert job.conf["spark.dynamicAllocation.initialExecutors"] == "2"
+    assert job.conf["spark.decommission.enabled"].lower() == "false", "what the file says comes first"
+    assert (job.options["take_over"], job.options["metrics_port"]) == (True, 9095)
 
 
 def test_the_schema_names_every_key() -> None:

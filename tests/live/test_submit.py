@@ -39,7 +39,8 @@ objective: latency p95 < 10s
 executors: [1, 3]
 journal: run.db
 interval: 2s
-conf: {{spark.executor.cores: 1, spark.executor.instances: 1}}
+start: 1
+conf: {{spark.executor.cores: 1}}
 """
 
 
@@ -62,6 +63,7 @@ def test_an_unchanged_program_is_scaled_while_it_runs_and_its_job_file_followed(
     assert "headgate: scaling clicks to latency p95 < 10s" in messages.read_text()
     with closing(SqliteJournal.read(tmp_path / "run.db")) as journal:
         assert [run.objective for _, run in journal.runs("clicks")] == ["latency p95 < 10s", "latency p90 < 20s"]
+        assert journal.observations(run=1)[0].instances["job"].ready <= 1
         assert journal.events(run=2)[-1].kind in ("stopped", "engine-gone")
 
 

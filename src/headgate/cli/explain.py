@@ -147,6 +147,8 @@ UNNAMED = "job"
 SHOWN_CHANGES = 20
 SIDE_BY_SIDE = 76
 """Columns that plots with their largest values, and figures in two columns, need."""
+NOTABLY_OTHER = 0.25
+"""Readings whose largest backlog is off by this share of the true one are explained."""
 LONG_SHARE = 0.05
 """Shown if a policy could not decide for this share of a run."""
 
@@ -260,12 +262,25 @@ def print_run(
             ),
             console,
         )
-        console.print(plots(record.series(), console))
+        series, summary = record.series(), record.summary()
+        console.print(plots(series, console))
+        if record.truth is not None and _read_otherwise(series, summary):
+            text = (
+                "The lines are of readings, which estimate what arrives during a batch; the figures are of the truth."
+            )
+            console.print(Text(text, style="dim"))
         console.print()
-        console.print(figures(record.summary(), record.objective, console))
+        console.print(figures(summary, record.objective, console))
         print_standing(record.standing(), console)
         print_undecided(record.undecided(), seconds, console)
     print_changes(record.decisions, record.observations, console)
+
+
+def _read_otherwise(series: Sequence[Mapping[str, JSON]], summary: Summary) -> bool:
+    """Return whether the largest backlog that was read is far from the true one."""
+    largest = max((float(str(point["backlog"])) for point in series if point["backlog"] is not None), default=0.0)
+    true = summary.max_backlog
+    return true is not None and abs(largest - true) > NOTABLY_OTHER * max(1.0, true)
 
 
 def print_verdict(verdict: RunVerdict, console: Console) -> None:

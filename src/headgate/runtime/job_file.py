@@ -15,8 +15,10 @@ from headgate.documents import Form, Mistake, key, nodes
 from headgate.documents.form import Mistakes
 from headgate.documents.values import (
     TEXT,
+    Count,
     Duration,
     NodeValue,
+    NotNegative,
     Plain,
     PositiveDuration,
     Switch,
@@ -26,6 +28,7 @@ from headgate.documents.values import (
     bounds,
     only_version,
 )
+from headgate.local.spark.cluster import graceful_removal, starting_size
 from headgate.policies.frame.base import GuardSettings, PolicyMaker
 from headgate.policies.frame.settings import make_settings
 from headgate.rules.rules_policy import Rules
@@ -78,7 +81,10 @@ class JobFileForm(Form[JobFile]):
     executors: Annotated[tuple[int, int] | None, bounds(1, "[1, 8]", ordered=True)] = key(
         "The fewest and the most executors."
     )
-    price: Annotated[float | None, Value(float, {"type": "number"})] = key("What an executor costs for an hour.")
+    start: Count | None = key(
+        "How many executors it begins with; by default what the cluster gives, on a standalone one all that there are."
+    )
+    price: NotNegative | None = key("What an executor costs for an hour.")
     policy: Annotated[str | None, Value(str, TEXT)] = key("Who decides; headgate policies lists them.")
     settings: Plain = key("Settings of the policy.", {})
     guards: Plain = key("Settings of the guards.", {})
@@ -94,7 +100,7 @@ class JobFileForm(Form[JobFile]):
     )
     take_over: Switch = key("Stop Spark's own dynamic allocation instead of refusing it.", False)
     drain_timeout: Duration = key("How long an executor may take to leave.", 30.0)
-    metrics_port: Annotated[int | None, Whole] = key("A port where Prometheus can read how the job fares.")
+    metrics_port: Whole | None = key("A port where Prometheus can read how the job fares.")
 
     def build(self, context: object) -> JobFile:
         try:
@@ -104,6 +110,9 @@ class JobFileForm(Form[JobFile]):
         if self.executors is not None:
             objective = objective.within(*self.executors)
         mistakes = []
+        if self.start is not None and objective.clamp(self.start) != self.start:
+            bounds_text = f"{max(1, objective.min_instances)} to {objective.max_instances}"
+            mistakes.append(Mistake(f"found {self.start} executors; {bounds_text} are allowed.", "start"))
         if self.rules is not None and (self.policy is not None or self.settings):
             mistakes.append(Mistake("rules and policy do not go together; one of them decides.", "rules"))
         policy: str | PolicyMaker = self.policy or DEFAULT_POLICY
@@ -128,12 +137,14 @@ class JobFileForm(Form[JobFile]):
             "interval": self.interval,
             "journal": self.journal,
             "mode": self.mode,
-            "take_over": self.take_over,
+            # Spark's own allocation starts the job at its size, and must not act after that.
+            "take_over": self.take_over or self.start is not None,
             "drain_timeout": self.drain_timeout,
             "metrics_port": self.metrics_port,
         }
         given = {name: value for name, value in options.items() if value is not None}
-        return JobFile(self.script, self.arguments, self.master, self.conf, objective, policy, given)
+        conf = self.conf if self.start is None else starting_size(self.start) | graceful_removal() | self.conf
+        return JobFile(self.script, self.arguments, self.master, conf, objective, policy, given)
 
 
 def read_job_file(path: Path) -> JobFile:
