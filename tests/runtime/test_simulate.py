@@ -104,9 +104,12 @@ def test_what_is_paid_for_includes_starting_and_leaving() -> None:
     assert (shrinking.summary.instance_seconds, shrinking.summary.mean_instances) == (60 + 30, 1)
 
 
-@pytest.mark.parametrize("policy", ["reactive", "threshold", "hpa", "spark-streaming-dra"])
+@pytest.mark.parametrize("policy", ["reactive", "threshold", "hpa"])
 def test_a_job_whose_source_went_quiet_shrinks_to_its_smallest_size(policy: str) -> None:
-    """No batch ends any more, so the numbers of the last one must not stand for ever."""
+    """No batch ends any more, so the numbers of the last one must not stand for ever.
+
+    Not so ``spark-streaming-dra``: like its original it does nothing while no batch ends.
+    """
     quiet = "spike:base=0,peak=40,at=0s,width=300s"
     result = run(policy, quiet, service_rate_per_s=10.0, model="micro-batch", start=6, seconds=4 * 3600.0)
     assert result.record.series()[-1]["planned"] == 1

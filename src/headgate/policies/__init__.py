@@ -7,7 +7,7 @@ from headgate.core.contracts import Policy
 from headgate.core.guards import STRATEGIES, ProposedStep
 from headgate.core.objective import Objective
 from headgate.core.topology import Topology
-from headgate.core.types import JSON, Batch, Instances, Instant, Number, Proposal, Sample, Target
+from headgate.core.types import JSON, Batch, Instances, Instant, Number, PricedSize, Proposal, Sample, Target
 from headgate.core.window import Window
 from headgate.policies.frame.base import (
     Context,
@@ -51,6 +51,7 @@ __all__ = [
     "PolicyBase",
     "PolicyMaker",
     "PositiveSeconds",
+    "PricedSize",
     "Proposal",
     "ProposedStep",
     "Region",
