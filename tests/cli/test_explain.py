@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import unicodedata
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -520,6 +522,22 @@ def test_recommendations_are_marked_as_such(tmp_path: Path) -> None:
     assert "resize" not in {item["kind"] for item in data["story"]}
     headgate("report", path, "--html", str(page))
     assert "recommended" in page.read_text(encoding="utf-8")
+
+
+def test_a_report_is_named_after_its_job_and_has_its_cost_and_fixed_sizes(tmp_path: Path) -> None:
+    path, page = tmp_path / "run.db", tmp_path / "run.html"
+    with closing(SqliteJournal(path)) as journal:
+        journal.begin(replace(RUN, job="clicks", bounds=(1, 3)))
+        for at_s in range(0, 600, 10):
+            seen = observation(at_s, 2)
+            arrived, done = 15.0 * at_s, 15.0 * max(0, at_s - 1)
+            counted = replace(seen.samples["job"], arrived=arrived, done=done, late=0.0, processed_rate_per_s=20.0)
+            journal.observed(replace(seen, samples={"job": counted}))
+    assert headgate("report", str(path), "--html", str(page), "--price", "0.5").exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "<h1>clicks</h1>" in text
+    assert re.search(r"It cost 0\.1\d+ \(0\.3\d+ instance hours\)", text)
+    assert "Against fixed sizes" in text
 
 
 def test_predictions_are_compared_with_results(tmp_path: Path) -> None:

@@ -281,3 +281,19 @@ def test_a_cold_first_batch_is_not_load_and_what_it_called_for_is_given_back() -
     warm = replace(warm, latency_s=5.0, batch_ended_s=15.0, processing_time_s=4.0)
     assert last_target("autopilot", "latency p95 < 10s", 1, young, cold).instances == 2
     assert last_target("autopilot", "latency p95 < 10s", 1, young, cold, warm).instances == 1
+
+
+def test_a_reason_names_the_backlog_and_why_no_more_instances_are_added() -> None:
+    result = simulate(
+        "autopilot",
+        parse_workload("constant:65"),
+        objective=parse_objective("latency p95 < 10s").within(1, 4),
+        service_rate_per_s=10.0,
+        start=1,
+        startup_s=30.0,
+        interval_s=10.0,
+        seconds=900.0,
+    )
+    reason = changes(result)[-1][3]
+    assert "records waiting and 65/s arriving: 4 instances are the cheapest choice for the objective" in reason
+    assert "an instance does 10/s, so 8 would be needed to catch up in 5m, and at most 4 are allowed" in reason
