@@ -25,6 +25,7 @@ AT_ONCE = {
     *(f"imai-fig-{number}" for number in (5, 6, 10)),
     *(f"azimi-{number}" for number in range(1, 10)),
     *(f"rouaux-5.2.{number}" for number in range(2, 8)),
+    "rouaux-5.3.1",
 }
 """Scenarios whose first part is done within a second."""
 
