@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from headgate.core.reading_gate import ReadingGate
 from headgate.core.topology import Topology
 from headgate.core.types import Observation, Sample
 from headgate.core.window import History
@@ -323,3 +326,40 @@ def test_who_has_next_to_nothing_to_do_is_known_to_be_fast(stand_in: StandIn) ->
         clock.advance(2.0)
     assert rates[:2] == [None, None], "after some seconds"
     assert all(rate is not None and rate > 10_000 for rate in rates[-3:])
+
+
+@pytest.mark.parametrize(
+    ("name", "job"), [("bottleneck", "three"), ("fork", "fork"), ("partitions", "fast"), ("release_1_18", "slow")]
+)
+def test_what_was_recorded_on_a_cluster_passes_the_gate_as_it_was(stand_in: StandIn, name: str, job: str) -> None:
+    _, seen = observe_recorded(stand_in, name, job)
+    gate = ReadingGate()
+    for observation in seen:
+        result = gate.check(observation)
+        assert result.observation is observation, result.events
+        assert not result.doubted
+
+
+@pytest.mark.parametrize("offered_per_s", [40, 100])
+def test_true_readings_of_vertices_pass_the_gate_also_while_they_fall_behind(
+    stand_in: StandIn, offered_per_s: float
+) -> None:
+    gate = ReadingGate()
+    for observation in observed(stand_in, SmallJob(FakeClock(1_000_000.0), offered_per_s=offered_per_s), 300):
+        result = gate.check(observation)
+        assert result.observation is observation, result.events
+        assert not result.doubted
+
+
+def test_a_wrong_backlog_between_vertices_stops_their_scale_in(stand_in: StandIn) -> None:
+    _, seen = observe_recorded(stand_in, "bottleneck", "three")
+    gate = ReadingGate()
+    for observation in seen[:-1]:
+        gate.check(observation)
+    wrong = {
+        key: replace(sample, done=1000.0 * (sample.done or 0.0), backlog=math.nan)
+        for key, sample in seen[-1].samples.items()
+    }
+    result = gate.check(replace(seen[-1], samples=wrong))
+    assert result.doubted == frozenset(wrong)
+    assert all(sample.backlog is None for sample in result.observation.samples.values())
