@@ -204,9 +204,7 @@ def test_recommendations_change_nothing(kubernetes: LocalKubernetes, start: Star
     assert {size.planned for size in job.sizes} == {1}
 
 
-def test_a_driver_in_a_pod_scales_and_gets_its_size_back_after_a_restart(
-    kubernetes: LocalKubernetes, shared: Path, start: Start
-) -> None:
+def test_a_driver_in_a_pod_scales_and_is_started_again(kubernetes: LocalKubernetes, shared: Path, start: Start) -> None:
     folder = shared / "in-a-pod"
     folder.mkdir()
     course = Course("constant:15", 60.0, most=3, settings={"instances": 3})
