@@ -14,7 +14,10 @@
   }
 
   // ------------------------------------------------------------------------------------------------- exchanging
+  // What each part showed last, as it came: what a script did to it since does not count.
   const shown = new WeakMap();
+  document.querySelectorAll("[data-part]").forEach(function (part) { shown.set(part, part.innerHTML); });
+  let restoring = false;
 
   function exchange(page) {
     const focused = document.activeElement && document.activeElement.getAttribute("href");
@@ -35,21 +38,36 @@
     });
     if (focused && document.activeElement === document.body) {
       const same = document.querySelector('[data-part] [href="' + CSS.escape(focused) + '"]');
+      // A tooltip that was closed stays closed.
+      restoring = true;
       if (same) { same.focus({ preventScroll: true }); }
+      restoring = false;
     }
     document.title = page.title;
     setClocks();
     point();
   }
 
+  let requests = 0, answered = 0;
+
+  // A slow answer does not replace what a later request brought.
+  function isNews(number) {
+    if (number < answered) { return false; }
+    answered = number;
+    return true;
+  }
+
   async function refresh() {
     waiting = null;
     requested = Date.now();
+    const number = requests += 1;
     try {
       const answer = await fetch(location.pathname + location.search, { headers: { Accept: "text/html" } });
       if (answer.redirected || answer.status === 401 || answer.headers.has("Headgate-Leader")) { location.reload(); return; }
+      const text = await answer.text();
+      if (!isNews(number)) { return; }
       if (answer.ok) {
-        exchange(new DOMParser().parseFromString(await answer.text(), "text/html"));
+        exchange(new DOMParser().parseFromString(text, "text/html"));
         if (live && source.readyState === EventSource.OPEN) { say("live", "live"); }
       } else if (answer.status === 404) {
         // The page stays readable; a job may return.
@@ -206,7 +224,7 @@
   ["pointerover", "focusin"].forEach(function (kind) {
     document.addEventListener(kind, function (event) {
       const mark = event.target.closest && event.target.closest(".mark");
-      if (mark) { show(mark); } else if (kind === "pointerover" || !event.target.closest(".tip")) { hide(); }
+      if (mark && !(restoring && kind === "focusin")) { show(mark); } else if (kind === "pointerover" || !event.target.closest(".tip")) { hide(); }
     });
   });
   document.addEventListener("keydown", function (event) { if (event.key === "Escape") { hide(); } });
