@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 from headgate.core.errors import HeadgateError
-from headgate.local.kubernetes.cluster import NAMESPACE, LocalKubernetes
-from headgate.local.kubernetes.node import NodeNetwork
-from headgate.local.kubernetes.tools import kubernetes_tools, version
+from headgate.local.spark.kubernetes.cluster import NAMESPACE, LocalKubernetes
+from headgate.local.spark.kubernetes.node import NodeNetwork
+from headgate.local.spark.kubernetes.tools import kubernetes_tools, version
 from tests.live.cluster_job import TIMES_OUT_S, Course, RunningJob, start_here, write_course
 from tests.live.proved_runs import finish_and_note
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from headgate.core.errors import FetchError, HeadgateError, InputError
-from headgate.local.kubernetes import cluster, images, node, tools
-from headgate.local.kubernetes.cluster import KubernetesPlan, LocalKubernetes
-from headgate.local.kubernetes.container import command
-from headgate.local.kubernetes.images import SPARK, File, mounted, write_image, write_spark
-from headgate.local.kubernetes.node import PID_FILE, NodeNetwork, free_network
-from headgate.local.kubernetes.tools import PROGRAMS, SOURCES, KubernetesTools, kubernetes_tools
+from headgate.local.spark.kubernetes import cluster, images, node, tools
+from headgate.local.spark.kubernetes.cluster import KubernetesPlan, LocalKubernetes
+from headgate.local.spark.kubernetes.container import command
+from headgate.local.spark.kubernetes.images import SPARK, File, mounted, write_image, write_spark
+from headgate.local.spark.kubernetes.node import PID_FILE, NodeNetwork, free_network
+from headgate.local.spark.kubernetes.tools import PROGRAMS, SOURCES, KubernetesTools, kubernetes_tools
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def plan(tmp_path: Path) -> KubernetesPlan:
 
 def test_all_but_the_holder_of_the_namespaces_run_inside_of_them(plan: KubernetesPlan) -> None:
     holder, *inside = plan.servers()
-    assert holder.command[1:] == ["-m", "headgate.local.kubernetes.node", plan.directory, "7"]
+    assert holder.command[1:] == ["-m", "headgate.local.spark.kubernetes.node", plan.directory, "7"]
     names = ["containerd", "image-pause", "image-spark", "etcd", "apiserver", "controller-manager", "scheduler"]
     assert [server.name for server in inside] == [*names, "kubelet"]
     entered = ["nsenter", "--target=4711", "--mount", "--net", "--pid", f"--wd={plan.directory}", "--"]
@@ -129,7 +129,9 @@ def test_the_image_of_spark_has_the_script_by_which_pods_drain(tmp_path: Path) -
     assert manifest["RepoTags"] == [SPARK]
     with tarfile.open(fileobj=io.BytesIO(layer)) as files:
         assert (
-            extracted(files, "opt/decom.sh").decode().endswith("-m headgate.local.kubernetes.container decommission\n")
+            extracted(files, "opt/decom.sh")
+            .decode()
+            .endswith("-m headgate.local.spark.kubernetes.container decommission\n")
         )
         assert files.getmember("opt/decom.sh").mode == 0o755
 

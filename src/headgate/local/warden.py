@@ -37,7 +37,7 @@ PLANS = {
     "cluster": "headgate.local.spark.cluster:SparkPlan",
     "flink": "headgate.local.flink:FlinkPlan",
     "kafka": "headgate.local.kafka:KafkaPlan",
-    "kubernetes": "headgate.local.kubernetes.cluster:KubernetesPlan",
+    "kubernetes": "headgate.local.spark.kubernetes.cluster:KubernetesPlan",
     "prometheus": "headgate.local.prometheus:PrometheusPlan",
     "yarn": "headgate.local.spark.yarn:YarnPlan",
 }

@@ -124,7 +124,9 @@ DRIFT = 0.15
 """A mean log ratio of actual to predicted time beyond this means that batches have changed."""
 DRIFT_MEMORY = 0.92
 REMEMBERED = 0.02
-"""Factor on the weight of all earlier batches when batches have changed: about ten batches are left."""
+"""Factor on the weight of all earlier batches when records have become heavier: about ten batches are left."""
+REMEMBERED_OF_OTHER_SIZES = 0.002
+"""The same where the number of instances changed as well, so that nothing says which of the two it was."""
 MOST_HEAVIER = 20.0
 """Records are not taken to have become heavier or lighter by more than this factor at once."""
 NEWEST, UNLIKE = 5, 1.3
@@ -259,12 +261,28 @@ class BatchTimeModel:
         """Discount what was learned before: records have become heavier or lighter.
 
         What remains is as if they had always been so: the fixed time of a batch does not change with them. Batches that
-        are all alike could not tell the two apart.
+        are all alike could not tell the two apart. Not so where batches of another number of instances take as long as
+        before: then more instances do not make them faster.
         """
-        self._sums = REMEMBERED * self._with_heavier_records(math.exp(log_ratio))
-        self._errors = REMEMBERED * self._errors
+        if self._is_size_without_effect():
+            remembered = REMEMBERED_OF_OTHER_SIZES
+            self._sums = remembered * self._sums
+        else:
+            remembered = REMEMBERED
+            self._sums = remembered * self._with_heavier_records(math.exp(log_ratio))
+        self._errors = remembered * self._errors
         self._ratios.clear()
         self._solution, self._coefficients, self._drift = None, None, 0.0
+
+    def _is_size_without_effect(self) -> bool:
+        """Return whether the newest batches took as long as on the number of instances before."""
+        newest = (*self._newest, *self._held_back)
+        before, now = newest[0][1], newest[-1][1]
+        if before == now:
+            return False
+        took_s = sum(took_s for _, instances, took_s in newest if instances == now)
+        expected_s = sum(self._expected_s(records, before) for records, instances, _ in newest if instances == now)
+        return abs(math.log(took_s / max(1e-6, expected_s))) < DRIFT
 
     def _held_back_ratio(self) -> float:
         """Return how much longer the slow batches took than predicted, on average."""

@@ -28,13 +28,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headgate.core.errors import EngineError
-from headgate.local.kubernetes.images import SPARK, mounted, write_pause, write_spark
-from headgate.local.kubernetes.node import PID_FILE, NodeNetwork, control_group, free_network
-from headgate.local.kubernetes.tools import kubernetes_tools
 from headgate.local.machine import java, spark_home
 from headgate.local.server_plan import POLL_S, ServerProcess
 from headgate.local.servers import LocalServers
 from headgate.local.spark.cluster import EXECUTOR_MEMORY_MB, local_settings, plain_session, submit
+from headgate.local.spark.kubernetes.images import SPARK, mounted, write_pause, write_spark
+from headgate.local.spark.kubernetes.node import PID_FILE, NodeNetwork, control_group, free_network
+from headgate.local.spark.kubernetes.tools import kubernetes_tools
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,7 +125,7 @@ class KubernetesPlan:
 
     def servers(self) -> Iterator[ServerProcess]:
         folder = self.directory
-        command = [sys.executable, "-m", "headgate.local.kubernetes.node", folder, str(self.number)]
+        command = [sys.executable, "-m", "headgate.local.spark.kubernetes.node", folder, str(self.number)]
         yield ServerProcess("node", command, Path(folder, PID_FILE).exists, os.environ)
         self._configure()
         socket = f"{folder}/containerd.sock"

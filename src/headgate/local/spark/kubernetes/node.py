@@ -1,8 +1,8 @@
 """The process that holds the namespaces of a local Kubernetes: whatever runs or is mounted in them ends with it.
 
-Run as ``python -m headgate.local.kubernetes.node DIRECTORY NUMBER``. The node has processes, mounts and a network of
-its own; one cable leads from it to this machine. Folders in which its daemons would leave traces are covered by layers
-in memory, and so are the settings of the kernel that the kubelet would change.
+Run as ``python -m headgate.local.spark.kubernetes.node DIRECTORY NUMBER``. The node has processes, mounts and a network
+of its own; one cable leads from it to this machine. Folders in which its daemons would leave traces are covered by
+layers in memory, and so are the settings of the kernel that the kubelet would change.
 
 It ends on SIGTERM and with its parent, the warden. Its control groups are removed then, and the folder too if the
 warden can no longer do so; all else goes with the namespaces.

@@ -96,7 +96,7 @@ def _plugin_folders(debian: Path) -> list[Path]:
 
 
 def _source(name: str) -> str:
-    return files("headgate.local.kubernetes").joinpath("go", name).read_text()
+    return files("headgate.local.spark.kubernetes").joinpath("go", name).read_text()
 
 
 def _digest() -> str:

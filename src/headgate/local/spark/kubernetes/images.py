@@ -84,7 +84,7 @@ def write_spark(archive: Path) -> None:
     write_image(archive, SPARK, [sys.executable, "-m", CONTAINER], content)
 
 
-CONTAINER = "headgate.local.kubernetes.container"
+CONTAINER = "headgate.local.spark.kubernetes.container"
 
 
 def mounted() -> list[Path]:
@@ -93,7 +93,7 @@ def mounted() -> list[Path]:
     programs = [Path(java(needed_by="Spark")).resolve().parent.parent, Path(spark_home())]
     # Packages of Java have their settings there.
     settings = [path for path in Path("/etc").glob("java*") if path.is_dir()]
-    python = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[3]]
+    python = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[4]]
     found: list[Path] = []
     for path in sorted({Path("/usr"), *(Path("/", path) for path in own), *programs, *settings, *python}):
         if path.is_dir() and not any(path.is_relative_to(outer) for outer in found):
