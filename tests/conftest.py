@@ -6,12 +6,16 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import hypothesis
 import pytest
 import typer
 
+from headgate.core.plugins import Functions
+from headgate.policies import EXPLORATIONS, INITIALISERS, REWARDS, STRATEGIES
+from headgate.policies.frame.base import _REGISTRY
 from tests.postgres import PostgresMissing, PostgresServer
 
 TESTS = Path(__file__).parent
@@ -44,6 +48,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.path.is_relative_to(TESTS / folder) for folder in WITH_SERVERS
         ):
             raise pytest.UsageError(f"{item.nodeid} is live; such tests are in {', '.join(WITH_SERVERS)}")
+
+
+@pytest.fixture(autouse=True)
+def _registered_by_tests() -> Iterator[None]:
+    """Forget what a test registers: the tests after it list all policies, and all functions of a job's own."""
+    functions: list[Functions[Any]] = [REWARDS, INITIALISERS, EXPLORATIONS, STRATEGIES]
+    registries: list[dict[str, Any]] = [_REGISTRY, *(known._known for known in functions)]
+    before = [set(registry) for registry in registries]
+    yield
+    for registry, names in zip(registries, before, strict=True):
+        for name in set(registry) - names:
+            # Those of Headgate come with their modules, which are imported once.
+            if not registry[name].__module__.startswith("headgate."):
+                del registry[name]
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from headgate.lab.adversary.hunt import HuntPlan, Seek, hunt, judging, policy_co
 from headgate.lab.adversary.judge import Attack, AttackOutcome, judge
 from headgate.lab.experiments.document import read_experiment
 from headgate.lab.experiments.run_case import run_case
-from headgate.policies.frame.base import _REGISTRY, OperatorPolicy, register
+from headgate.policies.frame.base import OperatorPolicy, register
 from headgate.policies.frame.settings import Settings
 from tests.cli.commands import headgate, refused
 
@@ -57,12 +57,9 @@ class _NeverShrinks(_IgnoresBacklog):
 
 
 @pytest.fixture(autouse=True)
-def planted() -> Iterator[None]:
+def planted() -> None:
     for policy in (_IgnoresBacklog, _NeverShrinks):
         register(policy)
-    yield
-    for policy in (_IgnoresBacklog, _NeverShrinks):
-        del _REGISTRY[policy.name]
 
 
 def test_a_policy_that_never_shrinks_is_dear_and_the_case_is_as_small_as_can_be(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ JournalOf: TypeAlias = Callable[[str, Fence | None], Journal]
 
 ANSWER_WITHIN_S = 5
 """A statement that takes longer is given up: somebody holds a lock, and requests must not wait for that."""
+CLOSES_WITHIN_S = 10.0
+"""A store is closed after so long even if somebody still uses it."""
 
 
 class Store:
@@ -55,6 +58,7 @@ class Store:
         self._lease_engine = lease_engine
         self.fence: Fence | None = None
         """Checks in every transaction of a leader that it still leads."""
+        self._uses, self._uses_now = threading.Condition(), 0
         # Without the fence: a standby reads as well, though it may not write.
         self.tokens = Tokens(self.transaction, lambda: self._on(engine), now)
         self.audit = AuditLog(self.transaction, now)
@@ -92,6 +96,8 @@ class Store:
 
     @contextmanager
     def _on(self, engine: Engine) -> Iterator[Connection]:
+        with self._uses:
+            self._uses_now += 1
         try:
             with engine.begin() as connection:
                 # The lease has to wait: for a write that passed its fence, until that ends or is given up.
@@ -101,10 +107,17 @@ class Store:
         except (exc.DBAPIError, exc.TimeoutError) as error:
             named = f"the store {self._place}".rstrip()
             raise UnwritableJournalError(f"{named} cannot be used: {first_line(error)}.") from error
+        finally:
+            with self._uses:
+                self._uses_now -= 1
+                self._uses.notify_all()
 
     def close(self) -> None:
         self._close()
-        self._engine.dispose()
+        with self._uses:
+            # A connection in memory is shared by all threads: SQLite may crash if it is closed while it is in use.
+            self._uses.wait_for(lambda: self._uses_now == 0, CLOSES_WITHIN_S)
+            self._engine.dispose()
         if self._lease_engine is not None:
             self._lease_engine.dispose()
 
