@@ -1,4 +1,4 @@
-// What holds the namespaces of a pod: it does nothing until it is asked to end.
+// What holds the namespaces of a pod: it does nothing until it gets a signal to end.
 package main
 
 import (
